@@ -13,18 +13,23 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     StringAttr,
     TensorType,
+    UnknownLoc,
 )
 from xdsl.rewriter import InsertPoint
 
 from convir.dialects.conv.geometry import Direction
 from convir.dialects.conv.ops import CONV_OPS, ELEMENT_TYPES
+from convir.frontends.emitter import Emitter
+from convir.frontends.scalar_functions import rounded, widened
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import numpy.typing as npt
+    from xdsl.ir import SSAValue
 
     from convir.dialects.conv.problem import ConvProblem
+    from convir.frontends.emitter import ScalarBuilder
     from convir.frontends.miopen import ConvLine
 
 SOURCE_ATTRIBUTE = "convir.source"
@@ -100,4 +105,38 @@ def function_of(
     names = _TRANSPOSED_NAMES if transposed else _ARGUMENT_NAMES
     lhs.name_hint, rhs.name_hint, op.result.name_hint = names[problem.direction]
     zero.result.name_hint, init.res[0].name_hint = "zero", "init"
+    return function
+
+
+def biased_function_of(name: str, problem: ConvProblem) -> func.FuncOp:
+    """A function of the two operands of a forward or backward data problem, and of the bias of each
+    channel of its result, that returns their sum; half precision is rounded once.
+
+    Args:
+        name: of the function.
+        problem: whose result is an activation.
+    """
+    element, wide = ELEMENT_TYPES[problem.dtype], ELEMENT_TYPES[problem.accumulator]
+    role = problem.direction.roles[2]
+    layout = problem.geometry.layouts[0 if role == "input" else 2]
+    channels = problem.c if role == "input" else problem.k
+    lhs_type, rhs_type, result_type = (TensorType(element, shape) for shape in problem.shapes)
+    arguments = (lhs_type, rhs_type, TensorType(element, (channels,)))
+    function = func.FuncOp(name, (arguments, (result_type,)))
+    lhs, rhs, bias = function.body.block.args
+    emit = Emitter(function.body.block, UnknownLoc())
+    init = emit.filled(0, result_type.get_shape(), wide)
+    sums = emit.insert(CONV_OPS[problem.direction](lhs, rhs, init, problem.geometry, wide))
+    spread = [1] * layout.rank
+    spread[layout.channel_axis] = channels
+
+    def add(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
+        total = body.insert(arith.AddfOp(args[0], widened(body, args[1], wide)))
+        return rounded(body, total, element)
+
+    result = emit.elementwise([sums, emit.reshape(bias, spread)], add, element)
+    emit.block.add_op(func.ReturnOp(result))
+    for value, hint in zip((lhs, rhs), _ARGUMENT_NAMES[problem.direction], strict=False):
+        value.name_hint = hint
+    bias.name_hint = "bias"
     return function

@@ -33,6 +33,8 @@ class Device:
     """`host` or `cuda`: the key of kernel configs."""
     index: int = 0
     """Which GPU."""
+    model: Target | None = None
+    """What that GPU is, where this process does not see it."""
 
     @property
     def name(self) -> str:
@@ -42,6 +44,8 @@ class Device:
     @property
     def gpu(self) -> Target:
         """What cuda kernels are chosen for: this GPU; on the host a default that nothing reads."""
+        if self.model is not None:
+            return self.model
         if self.kind == HOST:
             return DEFAULT_TARGET
         from convir.runtime.cuda import toolkit  # noqa: PLC0415

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from convir.runtime.cuda.graph import CudaGraph
+    from convir.runtime.prepared_call import PreparedCall
     from convir.runtime.program import Array, Program, TensorSpec
 
 
@@ -69,6 +70,10 @@ class DeviceProgram(Protocol):
 
     def capture(self, calls: int) -> CudaGraph:
         """The program, so many times in a row, as a CUDA graph."""
+        ...
+
+    def prepare(self) -> PreparedCall:
+        """The program as calls by addresses alone."""
         ...
 
 
@@ -148,6 +153,14 @@ class Executable:
             GpuMemoryError: the graph's buffers do not fit on the GPU.
         """
         return self._compiled.capture(calls)
+
+    def prepare(self) -> PreparedCall:
+        """The program as calls by addresses alone, for callers that keep the memory themselves.
+
+        Raises:
+            ValueError: the program keeps states between calls, which belong to streams.
+        """
+        return self._compiled.prepare()
 
     def __call__(self, *arguments: Any, out: Any = None, stream: Any = None) -> Any:
         """Run the program once.

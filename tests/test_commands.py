@@ -36,7 +36,7 @@ from convir.frontends.sources import read_source
 from convir.runtime.cuda.toolkit import NoGpuError, require_gpu
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Generator, Mapping
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [
@@ -75,7 +75,7 @@ def _has_gpu() -> bool:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Path]:
     """A working directory with the files that documents speak of."""
     for name in ("examples", "benchmarks"):
         (tmp_path / name).symlink_to(ROOT / name)
@@ -83,7 +83,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CONVIR_CACHE_DIR", str(tmp_path / "cache"))
     (tmp_path / "cache").mkdir(mode=0o700)
-    return tmp_path
+    yield tmp_path
+    override = sys.modules.get("convir.pytorch.override")
+    if override is not None:
+        override.disable()
 
 
 def _models(folder: Path) -> None:
@@ -107,6 +110,8 @@ def _prepared(document: Path, folder: Path) -> dict[str, Any]:
     text = document.read_text(encoding="utf-8")
     if ".onnx" in text or ".nam" in text:
         _models(folder)
+    if "convir.pytorch" in text:
+        pytest.importorskip("torch", reason="torch is not installed (the extra `torch`)")
     if document.name == "bind-sizes.md":
         (folder / "in.mlir").write_text(OPEN_SIZES)
     for example in re.findall(r"^```mlir\n(.*?)^```", text, re.MULTILINE | re.DOTALL):

@@ -26,6 +26,7 @@ KNOWS = {
     "lowering": ("dialects", "analysis", "passes"),
     "runtime": ("dialects", "analysis", "lowering", "reference"),
     "api": ("dialects", "frontends", "passes", "lowering", "runtime", "reference"),
+    "pytorch": ("dialects", "analysis", "frontends", "lowering", "runtime", "api"),
     "cli": (
         "dialects",
         "analysis",

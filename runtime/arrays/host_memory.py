@@ -41,6 +41,11 @@ def addresses_of(arrays: Sequence[Array]) -> list[int]:
         return [address_of(array) for array in arrays]
 
 
+def bytes_at(address: int, size: int) -> Array:
+    """The `size` bytes at an address, which somebody else keeps."""
+    return np.ndarray(size, np.uint8, (ctypes.c_char * size).from_address(address))
+
+
 def aligned_bytes(size: int, *, zeroed: bool = False) -> Array:
     """`size` bytes of the host that begin with a cache line."""
     make = np.zeros if zeroed else np.empty

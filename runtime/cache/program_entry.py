@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 
 from convir.runtime.host.jit import ObjectCode
-from convir.runtime.host.plan import HostPlan, KernelLaunch
+from convir.runtime.host.plan import CHAIN_CODE, HostPlan, KernelLaunch
 from convir.runtime.program import (
     BFLOAT16,
     DYNAMIC_SIZE,
@@ -296,7 +296,7 @@ class _Steps:
 
     def launch(self, row: Json) -> KernelLaunch:
         _, number, entry, items, arguments, alone = _list(row)
-        code = self._codes[_size(number)]
+        code = self._codes[_size(number, CHAIN_CODE)]
         if entry not in code.exports:
             raise FormatError(f"no code exports {entry!r}")
         places = tuple(map(self._place, _list(arguments)))

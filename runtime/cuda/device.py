@@ -8,18 +8,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from convir.analysis.refusal import Refusal
-from convir.lowering.implementations import CUDA, LOOPS, config_of
-from convir.lowering.kernels.cuda.launch import POINTER_ALIGNMENT, KernelPlan, Pointer
-from convir.lowering.kernels.registry import names_family, plan_kernel
-from convir.lowering.loops.cuda.plan_loops import plan_loops
+from convir.lowering.kernels.cuda.launch import POINTER_ALIGNMENT
 from convir.runtime.cuda import toolkit
-from convir.runtime.cuda.cublas import WORKSPACE_BYTES
 from convir.runtime.cuda.gemm import CublasGemm
 from convir.runtime.cuda.graph import CudaGraph
 from convir.runtime.cuda.launch import LoadedKernel
-from convir.runtime.cuda.planar_run import PACKED, in_runs, is_planar, packed, planar_run
+from convir.runtime.cuda.plan import PlannedLaunch
 from convir.runtime.cuda.streams import OnDevice, stream_of
+from convir.runtime.prepared_call import PreparedCall
 from convir.runtime.program import (
     Buffer,
     Copy,
@@ -28,23 +24,27 @@ from convir.runtime.program import (
     Launch,
     Program,
     Space,
-    launch_overlaps,
     memory_positions,
-    reused_arguments,
     shared_outputs,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from convir.runtime.program import Array, Call, TensorSpec
+    from convir.lowering.kernels.cuda.launch import Pointer
+    from convir.runtime.cuda.plan import CudaPlan, Place, Step
+    from convir.runtime.program import Array, TensorSpec
 
 _log = logging.getLogger(__name__)
 
 ALIGNMENT = 256
 """Bytes: where the memory of a call is divided, as CUDA's own allocations are aligned."""
 
-_Step: TypeAlias = "Callable[[list[Any]], None]"
+_NO_CONTEXT = "CUDA_ERROR_INVALID_CONTEXT"
+"""What the driver says in a thread whose GPU is none yet."""
+
+_Step: TypeAlias = "Callable[[Sequence[int], int], None]"
+"""Enqueues something: takes where each memory begins, and the stream."""
 
 
 class CudaProgram:
@@ -65,41 +65,75 @@ class CudaProgram:
             NoGpuError: a part of the CUDA toolkit is missing.
             GpuMemoryError: the constants do not fit on the GPU.
         """
+        from convir.runtime.cuda.planner import plan_program  # noqa: PLC0415  (brings xDSL along)
+
+        with toolkit.cupy().cuda.Device(index):
+            gpu = toolkit.gpu()
+        self._load(plan_program(program, gpu), lambda: program, index)
+
+    @classmethod
+    def of_plan(cls, plan: CudaPlan, program: Callable[[], Program], index: int) -> CudaProgram:
+        """Load what was planned for this kind of GPU before.
+
+        Args:
+            plan: the kernels, memory and steps.
+            program: gives the program that the plan was made from, when somebody asks for it.
+            index: which GPU.
+
+        Raises:
+            CompileError: NVRTC refuses the code.
+            NoGpuError: a part of the CUDA toolkit is missing.
+            GpuMemoryError: the constants do not fit on the GPU.
+        """
+        loaded = cls.__new__(cls)
+        loaded._load(plan, program, index)
+        return loaded
+
+    def _load(self, plan: CudaPlan, program: Callable[[], Program], index: int) -> None:
         cupy = toolkit.cupy()
-        self.program = program
+        self.plan = plan
         self.arrays: Any = cupy
         self.index = index
+        self._program = program
         self._device: Any = cupy.cuda.Device(index)
-        self._first = memory_positions(program)
+        self._first = memory_positions(plan)
         self._states: dict[int, list[Any]] = {}
         self._state_lock = threading.Lock()
-        gemms = any(isinstance(call, Gemm) for call in program.calls)
-        self._workspace_offset = -(-program.arena_bytes // ALIGNMENT) * ALIGNMENT
-        self._arena_bytes = max(1, self._workspace_offset + (WORKSPACE_BYTES if gemms else 0))
         with self.scope():
-            self._constants: list[Any] = [cupy.asarray(constant) for constant in program.constants]
-            runs = in_runs(program.calls)
-            self._steps = [step for run in runs for step in self._run_of(run)]
+            self._constants: list[Any] = [cupy.asarray(constant) for constant in plan.constants]
+            self._packed: list[Any] = [cupy.asarray(weights) for weights in plan.packed]
+            each = [self._step(step) for step in plan.steps]
+            self._steps = [checked for checked, _ in each]
+            self._aligned_steps = [step for _, aligned in each for step in aligned]
+            if self._constants or self._packed:  # Calls come on any stream.
+                cupy.cuda.get_current_stream().synchronize()
+        self._constant_pointers = tuple(map(_pointer, self._constants))
+        self._packed_pointers = tuple(map(_pointer, self._packed))
+
+    @property
+    def program(self) -> Program:
+        """The program with its kernels; lowered again on the first look if only its plan came."""
+        return self._program()
 
     @property
     def function(self) -> str:
         """The name of what it computes."""
-        return self.program.name
+        return self.plan.name
 
     @property
     def device(self) -> str:
         """What users call where it runs."""
-        return f"{CUDA}:{self.index}"
+        return f"cuda:{self.index}"
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
         """Shape and dtype of every argument."""
-        return self.program.inputs
+        return self.plan.inputs
 
     @property
     def outputs(self) -> tuple[TensorSpec, ...]:
         """Shape and dtype of every result."""
-        return self.program.outputs
+        return self.plan.outputs
 
     def scope(self, stream: Any = None) -> OnDevice:
         """A context in which this GPU is current, and `stream` if it is not None.
@@ -112,15 +146,50 @@ class CudaProgram:
 
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         """Enqueue the program once, on dense CuPy arrays of its shapes and dtypes."""
-        arena = self.arrays.cuda.alloc(self._arena_bytes)
-        if not self.program.state_bytes:
-            self._enqueue(inputs, outputs, arena.ptr, ())
+        arena = self.arrays.cuda.alloc(max(1, self.plan.arena_bytes))
+        addresses = tuple(map(_pointer, (*inputs, *outputs)))
+        stream = self._current_stream()
+        if not self.plan.state_bytes:
+            self._enqueue(addresses, arena.ptr, (), stream)
             return
-        stream = self.arrays.cuda.get_current_stream().ptr
         with self._state_lock:
             states = self._states.pop(stream, None) or self.new_states()
-            self._enqueue(inputs, outputs, arena.ptr, states)
+            self._enqueue(addresses, arena.ptr, tuple(map(_pointer, states)), stream)
             self._states[stream] = states
+
+    def prepare(self) -> PreparedCall:
+        """Calls by addresses alone, on memory and a stream of the caller's.
+
+        What a kernel finds as zeros is part of the workspace, and filled by each call.
+        """
+        starts: list[int] = []
+        end = -(-self.plan.arena_bytes // ALIGNMENT) * ALIGNMENT
+        begin = end
+        for size in self.plan.state_bytes:
+            starts.append(end)
+            end += -(-size // ALIGNMENT) * ALIGNMENT
+        zero = self.arrays.cuda.runtime.memsetAsync
+        steps, constants = self._aligned_steps, self._constant_pointers
+        packed = self._packed_pointers
+
+        def run(addresses: Sequence[int], workspace: int = 0, stream: int = 0) -> None:
+            states = ()
+            if starts:
+                zero(workspace + begin, 0, end - begin, stream)
+                states = tuple([workspace + start for start in starts])
+            memories = (*addresses, workspace, *constants, *states, *packed)
+            try:
+                for step in steps:
+                    step(memories, stream)
+            except RuntimeError as error:
+                if _NO_CONTEXT not in str(error):
+                    raise
+                # A thread that has not used the GPU yet has no context: no kernel ran.
+                self._device.use()
+                for step in steps:
+                    step(memories, stream)
+
+        return PreparedCall(run, end, POINTER_ALIGNMENT)
 
     def run_apart(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> set[int]:
         """Enqueue the program once, as `run`, unless outputs share memory; which those are."""
@@ -137,158 +206,114 @@ class CudaProgram:
 
     def new_arena(self) -> Any:
         """Memory for the temporaries of one call at a time."""
-        return self.arrays.empty(self._arena_bytes, "u1")
+        return self.arrays.empty(max(1, self.plan.arena_bytes), "u1")
 
     def new_states(self) -> list[Any]:
         """A set of the persistent buffers, all zeros."""
-        return [self.arrays.zeros(size, "u1") for size in self.program.state_bytes]
+        return [self.arrays.zeros(size, "u1") for size in self.plan.state_bytes]
 
     def run_in(
         self, inputs: Sequence[Array], outputs: Sequence[Array], arena: Any, states: Sequence[Any]
     ) -> None:
         """Enqueue the program once on memory from `new_arena` and `new_states`."""
-        self._enqueue(inputs, outputs, _pointer(arena), states)
+        addresses = tuple(map(_pointer, (*inputs, *outputs)))
+        kept = tuple(map(_pointer, states))
+        self._enqueue(addresses, _pointer(arena), kept, self._current_stream())
+
+    def _current_stream(self) -> int:
+        return self.arrays.cuda.get_current_stream().ptr
 
     def _enqueue(
-        self, inputs: Sequence[Array], outputs: Sequence[Array], arena: int, states: Sequence[Any]
+        self, addresses: Sequence[int], arena: int, states: tuple[int, ...], stream: int
     ) -> None:
-        kept = (*self._constants, *states)
-        pointers = [*map(_pointer, (*inputs, *outputs)), arena, *map(_pointer, kept)]
+        """Enqueue every step; `addresses` are those of inputs and outputs."""
+        kept = self._constant_pointers
+        memories = (*addresses, arena, *kept, *states, *self._packed_pointers)
         for step in self._steps:
-            step(pointers)
+            step(memories, stream)
 
-    def _address(self, buffer: Buffer) -> Callable[[list[Any]], int]:
-        memory, offset = self._first[buffer.space] + buffer.index, buffer.offset
-        return lambda pointers: pointers[memory] + offset
+    def _place(self, buffer: Buffer) -> Place:
+        return self._first[buffer.space] + buffer.index, buffer.offset
 
-    def _run_of(self, calls: Sequence[Call]) -> list[_Step]:
-        """What enqueues some calls: one kernel, if they are launches of planar programs."""
-        launches = [call for call in calls if isinstance(call, Launch) and is_planar(call)]
-        if not launches:
-            return [self._step(call) for call in calls]
-        found = planar_run(launches, toolkit.gpu())
-        if isinstance(found, Refusal):
-            _log.warning("%s: %s; loops instead", launches[0].kernel.sym_name.data, found.reason)
-            return [self._launch(launch) for launch in launches]
-        code, buffers = found
-        kernel = LoadedKernel(code.kernel)
-        weights = self.arrays.asarray(packed(code, buffers, self.program.constants))
-        addresses = {pointer: self._address(buffer) for pointer, buffer in buffers.items()}
-        addresses[PACKED] = lambda pointers: weights.data.ptr
-        return [lambda p: kernel.launch(lambda pointer: addresses[pointer](p))]
-
-    def _step(self, call: Fill | Copy | Gemm | Launch) -> _Step:
+    def _step(self, call: Step) -> tuple[_Step, list[_Step]]:
+        """What enqueues a call, and what does so where all arrays are aligned."""
         match call:
             case Fill():
-                return self._fill(call)
+                step = self._fill(call)
             case Copy():
-                source, out = self._address(call.source), self._address(call.out)
-                copy = self.arrays.cuda.runtime.memcpyAsync
-                size, kind = call.out.nbytes, self.arrays.cuda.runtime.memcpyDeviceToDevice
-                stream = self.arrays.cuda.get_current_stream
-
-                def run_copy(p: list[Any]) -> None:
-                    if out(p) != source(p):
-                        copy(out(p), source(p), size, kind, stream().ptr)
-
-                return run_copy
+                step = self._copy(call)
             case Gemm():
-                gemm = CublasGemm(call)
-                a, b, c = (self._address(x) for x in (call.a, call.b, call.c))
-                arena, workspace = self._first[Space.ARENA], self._workspace_offset
-                current = self.arrays.cuda.get_current_stream
-                return lambda p: gemm(a(p), b(p), c(p), p[arena] + workspace, current().ptr)
-            case Launch():
+                step = self._gemm(call)
+            case PlannedLaunch():
                 return self._launch(call)
+        return step, [step]
+
+    def _gemm(self, call: Gemm) -> _Step:
+        gemm = CublasGemm(call)
+        (a, x), (b, y), (c, z) = (self._place(each) for each in (call.a, call.b, call.c))
+        arena, workspace = self._first[Space.ARENA], self.plan.workspace_offset
+        return lambda m, stream: gemm(m[a] + x, m[b] + y, m[c] + z, m[arena] + workspace, stream)
+
+    def _copy(self, call: Copy) -> _Step:
+        (source, begin), (out, start) = self._place(call.source), self._place(call.out)
+        copy, size = self.arrays.cuda.runtime.memcpyAsync, call.out.nbytes
+        kind = self.arrays.cuda.runtime.memcpyDeviceToDevice
+
+        def run(memories: Sequence[int], stream: int) -> None:
+            to, where = memories[out] + start, memories[source] + begin
+            if to != where:
+                copy(to, where, size, kind, stream)
+
+        return run
 
     def _fill(self, call: Fill) -> _Step:
-        address, out = self._address(call.out), call.out
+        (memory, offset), out = self._place(call.out), call.out
         cuda, ndarray = self.arrays.cuda, self.arrays.ndarray
+        clear = cuda.runtime.memsetAsync
+        if not np.full(1, call.value, out.dtype).view(np.uint8).any():
+            return lambda memories, stream: clear(memories[memory] + offset, 0, out.nbytes, stream)
 
-        def fill(pointers: list[Any]) -> None:
-            memory = cuda.UnownedMemory(address(pointers), out.nbytes, None)
-            ndarray(out.shape, out.dtype, cuda.MemoryPointer(memory, 0)).fill(call.value)
+        def fill(memories: Sequence[int], stream: int) -> None:
+            unowned = cuda.UnownedMemory(memories[memory] + offset, out.nbytes, None)
+            with stream_of(stream, self.index):
+                ndarray(out.shape, out.dtype, cuda.MemoryPointer(unowned, 0)).fill(call.value)
 
         return fill
 
-    def _launch(self, call: Launch) -> _Step:
-        plan = _plan(call)
-        kernels = [LoadedKernel(kernel) for kernel in plan.kernels]
-        addresses = {Pointer("output", i): self._address(x) for i, x in enumerate(call.outputs)}
-        addresses |= {Pointer("input", i): self._address(x) for i, x in enumerate(call.inputs)}
-        offset = self._workspace_offset
-        for i, size in enumerate(plan.workspace):
-            addresses[Pointer("workspace", i)] = self._address(scratch(offset, size))
-            offset += -(-size // ALIGNMENT) * ALIGNMENT
-        self._arena_bytes = max(self._arena_bytes, offset)
-        for i, state in enumerate(states_of(call)[: len(plan.state)]):
-            addresses[Pointer("state", i)] = self._address(state)
+    def _launch(self, planned: PlannedLaunch) -> tuple[_Step, list[_Step]]:
+        kernels = [LoadedKernel(kernel, planned.places) for kernel in planned.kernels]
+        aligned: list[_Step] = [kernel.launch for kernel in kernels]
+        if planned.call is None:
+            (kernel,) = kernels
+            return kernel.launch, aligned
+        buffers, call = tuple(planned.places.values()), planned.call
+        unaligned: list[list[LoadedKernel]] = []
 
-        buffers = tuple(addresses.values())
-        scalar: list[list[LoadedKernel]] = []
-
-        def launch(pointers: list[Any]) -> None:
+        def launch(memories: Sequence[int], stream: int) -> None:
             chosen = kernels
-            if any(address(pointers) % POINTER_ALIGNMENT for address in buffers):
-                if not scalar:
-                    scalar.append(_scalar_kernels(call))
-                chosen = scalar[0]
+            if any((memories[i] + at) % POINTER_ALIGNMENT for i, at in buffers):
+                if not unaligned:
+                    unaligned.append(self._unaligned(call, planned.places))
+                chosen = unaligned[0]
             for kernel in chosen:
-                kernel.launch(lambda pointer: addresses[pointer](pointers))
+                kernel.launch(memories, stream)
 
-        return launch
+        return launch, aligned
 
+    def _unaligned(self, number: int, places: Mapping[Pointer, Place]) -> list[LoadedKernel]:
+        """Kernels of a call for arrays that begin anywhere, as views may."""
+        from convir.runtime.cuda.planner import unaligned_kernels  # noqa: PLC0415  (as above)
 
-def _scalar_kernels(call: Launch) -> list[LoadedKernel]:
-    """Kernels for arrays that begin anywhere, as views may."""
-    _log.warning(
-        "%s: an array does not begin at a multiple of %d bytes; loops on single elements instead",
-        call.kernel.sym_name.data,
-        POINTER_ALIGNMENT,
-    )
-    plan = _loops(call, aligned=False)
-    return [LoadedKernel(kernel) for kernel in plan.kernels]
-
-
-def _plan(call: Launch) -> KernelPlan:
-    """What is launched for `call`: what selection chose, or loops where that is not legal."""
-    callee = call.kernel
-    config = config_of(callee, CUDA) or LOOPS
-    if names_family(config):
-        plan = plan_kernel(callee, config, toolkit.gpu())
-        if isinstance(plan, KernelPlan):
-            plan = _with_state(plan, call)
-        if isinstance(plan, KernelPlan):
-            return plan
-        _log.warning("%s: %s; loops instead", callee.sym_name.data, plan.reason)
-    return _loops(call, aligned=True)
-
-
-def _loops(call: Launch, *, aligned: bool) -> KernelPlan:
-    return plan_loops(
-        call.kernel,
-        restrict=not launch_overlaps(call),
-        aligned=aligned,
-        reused=reused_arguments(call),
-    )
-
-
-def states_of(call: Launch) -> list[Buffer]:
-    """What persists of a launch's memory."""
-    return [buffer for buffer in call.workspace if buffer.space is Space.STATE]
-
-
-def _with_state(plan: KernelPlan, call: Launch) -> KernelPlan | Refusal:
-    """`plan`, if the launch has the persistent memory that it needs."""
-    given = [state.nbytes for state in states_of(call)]
-    if len(given) < len(plan.state) or any(a < b for a, b in zip(given, plan.state, strict=False)):
-        return Refusal(f"it keeps {sum(plan.state)} bytes, and its launch has rt.state of {given}")
-    return plan
-
-
-def scratch(offset: int, size: int) -> Buffer:
-    """`size` bytes of the arena, `offset` bytes into it."""
-    return Buffer(Space.ARENA, 0, offset, (size,), np.dtype(np.uint8))
+        call = self.program.calls[number]
+        if not isinstance(call, Launch):
+            raise TypeError(f"call {number} is no launch")
+        _log.warning(
+            "%s: an array does not begin at a multiple of %d bytes; loops on single elements "
+            "instead",
+            call.kernel.sym_name.data,
+            POINTER_ALIGNMENT,
+        )
+        return [LoadedKernel(kernel, places) for kernel in unaligned_kernels(call).kernels]
 
 
 def _pointer(array: Any) -> int:

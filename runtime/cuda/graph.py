@@ -12,15 +12,24 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from convir.runtime.cuda.streams import OnDevice
-    from convir.runtime.program import Array, Program
+    from convir.runtime.program import Array, TensorSpec
 
 
 class Capturable(Protocol):
     """A compiled program that can be enqueued on memory of its caller."""
 
-    program: Program
     arrays: Any
     index: int
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """Shape and dtype of every argument."""
+        ...
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        """Shape and dtype of every result."""
+        ...
 
     def scope(self, stream: Any = None) -> OnDevice:
         """A context in which its GPU, and `stream` if it is not None, are current."""
@@ -70,10 +79,10 @@ class CudaGraph:
         self._compiled = compiled
         self._border = ArrayBorder(compiled.arrays, compiled.index)
         self._lock = threading.Lock()
-        program, arrays = compiled.program, compiled.arrays
+        arrays = compiled.arrays
         with compiled.scope():
-            self.inputs = tuple(arrays.zeros(spec.shape, spec.dtype) for spec in program.inputs)
-            self.outputs = tuple(map(self._border.empty, program.outputs))
+            self.inputs = tuple(arrays.zeros(spec.shape, spec.dtype) for spec in compiled.inputs)
+            self.outputs = tuple(map(self._border.empty, compiled.outputs))
             self._arena = compiled.new_arena()
             self._states = compiled.new_states()
             arrays.cuda.get_current_stream().synchronize()
@@ -119,7 +128,7 @@ class CudaGraph:
             TypeError: an argument is no array, or has another dtype than the program's.
             ValueError: the number or the shape of the arguments differs from the program's.
         """
-        specs = self._compiled.program.inputs
+        specs = self._compiled.inputs
         if len(arguments) != len(specs):
             raise ValueError(f"the program takes {len(specs)} arrays, not {len(arguments)}")
         with self._compiled.scope(stream), self._lock:

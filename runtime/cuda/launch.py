@@ -1,30 +1,46 @@
-"""Launches of CUDA kernels: pointers and tensor maps in, work on the current stream."""
+"""Launches of CUDA kernels by the driver: addresses in, work on a stream.
+
+What a launch hands over is a block of parameters that is written once for the addresses of a call
+and used again as long as those stay the same. Nothing here allocates on the GPU, so that a launch
+may be captured.
+"""
 
 from __future__ import annotations
 
+import ctypes
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from convir.lowering.kernels.cuda.launch import Pointer
+from convir.runtime.arrays.host_memory import address_of
 from convir.runtime.cuda import toolkit
-from convir.runtime.cuda.tensor_maps import encode
+from convir.runtime.cuda.tensor_maps import Encoder
 from convir.runtime.cuda.toolchain.compile import load_kernel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Mapping, Sequence
 
-    from convir.lowering.kernels.cuda.launch import Argument, CudaKernel
+    from convir.lowering.kernels.cuda.launch import CudaKernel, Im2colMap, TensorMap
+    from convir.runtime.cuda.plan import Place
+    from convir.runtime.program import Array
 
 DEFAULT_SHARED_BYTES = 48 << 10
 """Dynamic shared memory that a block gets without asking."""
 KEPT_MAPS = 64
 """Addresses that a map is remembered for; more than a pool hands out in turn."""
+_KEPT_BLOCKS = 4
+"""Blocks of parameters that a kernel keeps for its next launches; more at once make new ones."""
 
 
 class LoadedKernel:
-    """A kernel on the current device, ready to be launched."""
+    """A kernel on the current device, ready to be launched; several threads may launch it."""
 
-    def __init__(self, kernel: CudaKernel) -> None:
+    def __init__(self, kernel: CudaKernel, places: Mapping[Pointer, Place]) -> None:
         """Compile and load `kernel`.
+
+        Args:
+            kernel: what is launched.
+            places: where each of its buffers lies among the memories of a launch.
 
         Raises:
             CompileError: NVRTC refuses the source.
@@ -32,38 +48,76 @@ class LoadedKernel:
         """
         self.kernel = kernel
         """What is launched."""
+        self.places = places
+        """Where its buffers lie among the memories of a launch."""
         self._function: Any = load_kernel(kernel.source, kernel.symbol)
+        self.maps: list[tuple[int, Place, _Maps]] = []
+        """The parameters that are tensor maps: their position, and the buffer's place."""
+        self.pointers: list[tuple[int, int, int]] = []
+        """The others: their position, the number of a memory, and bytes into it."""
+        for position, argument in enumerate(kernel.arguments):
+            if isinstance(argument, Pointer):
+                self.pointers.append((position, *places[argument]))
+            else:
+                self.maps.append((position, places[argument.buffer], _Maps(argument)))
         if kernel.shared_bytes > DEFAULT_SHARED_BYTES:
             toolkit.allow_shared_bytes(self._function, kernel.shared_bytes)
-        self._arguments = [_value_of(argument) for argument in kernel.arguments]
-
-    def launch(self, address: Callable[[Pointer], int]) -> None:
-        """Enqueue it on CuPy's current stream; `address` says where each buffer lies."""
-        kernel = self.kernel
-        arguments = tuple(value(address) for value in self._arguments)
-        self._function(
-            kernel.grid,
-            kernel.block,
-            arguments,
-            kernel.shared_bytes,
-            enable_cooperative_groups=kernel.is_cooperative,
+        self._shape = (self._function.ptr, *kernel.grid, *kernel.block, kernel.shared_bytes)
+        launches = toolkit.launches()
+        self._launch: Any = (
+            launches.launchCooperativeKernel if kernel.is_cooperative else launches.launchKernel
         )
+        self._no_more = () if kernel.is_cooperative else (0,)
+        self._free: deque[_Parameters] = deque(maxlen=_KEPT_BLOCKS)
+
+    def launch(self, memories: Sequence[int], stream: int) -> None:
+        """Enqueue it on the stream at an address; `memories` says where each memory begins."""
+        try:
+            parameters = self._free.pop()
+        except IndexError:
+            parameters = _Parameters(len(self.kernel.arguments))
+        if parameters.memories != memories:
+            parameters.write(self, memories)
+        self._launch(*self._shape, stream, parameters.address, *self._no_more)
+        self._free.append(parameters)
 
 
-def _value_of(argument: Argument) -> Callable[[Callable[[Pointer], int]], Any]:
-    """How an argument's value follows from the addresses of a call."""
-    if isinstance(argument, Pointer):
-        return lambda address: address(argument)
-    toolkit.driver()  # What maps are encoded with is asked for now, not by the first call.
-    maps: dict[int, Any] = {}
+class _Parameters:
+    """What the driver reads of a launch: the address of each argument's value."""
 
-    def encoded(address: Callable[[Pointer], int]) -> Any:
-        where = address(argument.buffer)
-        found = maps.get(where)
+    def __init__(self, count: int) -> None:
+        self._values = (ctypes.c_uint64 * max(1, count))()
+        first, size = ctypes.addressof(self._values), ctypes.sizeof(ctypes.c_uint64)
+        self._places = (ctypes.c_uint64 * max(1, count))(*range(first, first + size * count, size))
+        self._held: dict[int, Array] = {}
+        self.address = ctypes.addressof(self._places)
+        self.memories: Sequence[int] | None = None
+        """What the values were written for."""
+
+    def write(self, kernel: LoadedKernel, memories: Sequence[int]) -> None:
+        """Write the values for memories at these addresses."""
+        self.memories = None
+        values = self._values
+        for position, memory, offset in kernel.pointers:
+            values[position] = memories[memory] + offset
+        for position, (memory, offset), maps in kernel.maps:
+            self._held[position] = found = maps.at(memories[memory] + offset)
+            self._places[position] = address_of(found)
+        self.memories = memories
+
+
+class _Maps:
+    """A tensor map for each address that its buffer had lately."""
+
+    def __init__(self, tensor_map: TensorMap | Im2colMap) -> None:
+        self._encode = Encoder(tensor_map)
+        self._kept: dict[int, Array] = {}
+
+    def at(self, address: int) -> Array:
+        """The map for a buffer at `address`: u8[128]."""
+        found = self._kept.get(address)
         if found is None:
-            if len(maps) >= KEPT_MAPS:
-                maps.clear()
-            found = maps[where] = encode(argument, where)
+            if len(self._kept) >= KEPT_MAPS:
+                self._kept.clear()
+            found = self._kept[address] = self._encode(address)
         return found
-
-    return encoded

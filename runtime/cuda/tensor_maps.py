@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import ctypes
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.cuda.launch import TensorMap
+from convir.runtime.arrays.host_memory import address_of
 from convir.runtime.cuda.toolkit import driver
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from convir.lowering.bodies.contraction.spec import StorageType
     from convir.lowering.kernels.cuda.launch import Im2colMap
     from convir.runtime.program import Array
@@ -28,53 +33,81 @@ _ELEMENTS: dict[StorageType, str] = {
 }
 
 
-def encode(tensor_map: TensorMap | Im2colMap, address: int) -> Array:
-    """The map for a buffer at `address`, as bytes that a launch passes by value.
+class Encoder:
+    """Encodes one map for any address: all else that the driver is told lies ready."""
 
-    Raises:
-        NoGpuError: `cuda-bindings` is not installed.
-        RuntimeError: the driver refuses the map.
-    """
-    cu: Any = driver()
-    name = "TFLOAT32" if tensor_map.is_tf32 else _ELEMENTS[tensor_map.element]
-    element = f"CU_TENSOR_MAP_DATA_TYPE_{name}"
-    swizzle = f"{tensor_map.swizzle}B" if tensor_map.swizzle else "NONE"
-    tensor = (
-        getattr(cu.CUtensorMapDataType, element),
-        len(tensor_map.sizes),
-        address + (tensor_map.offset if isinstance(tensor_map, TensorMap) else 0),
-        [cu.cuuint64_t(size) for size in tensor_map.sizes],
-        [cu.cuuint64_t(stride) for stride in tensor_map.strides],
-    )
-    layout = (
-        cu.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
-        getattr(cu.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{swizzle}"),
-        getattr(
-            cu.CUtensorMapL2promotion, f"CU_TENSOR_MAP_L2_PROMOTION_L2_{tensor_map.promotion}B"
-        ),
-        cu.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
-    )
-    if isinstance(tensor_map, TensorMap):
-        steps = tensor_map.element_strides or (1,) * len(tensor_map.sizes)
-        status, encoded = cu.cuTensorMapEncodeTiled(
-            *tensor,
-            [cu.cuuint32_t(size) for size in tensor_map.box],
-            [cu.cuuint32_t(step) for step in steps],
-            *layout,
+    def __init__(self, tensor_map: TensorMap | Im2colMap) -> None:
+        """Prepare the arguments.
+
+        Raises:
+            NoGpuError: `cuda-bindings` is not installed.
+        """
+        cu: Any = driver()
+        name = "TFLOAT32" if tensor_map.is_tf32 else _ELEMENTS[tensor_map.element]
+        swizzle = f"{tensor_map.swizzle}B" if tensor_map.swizzle else "NONE"
+        promotion = f"L2_{tensor_map.promotion}B"
+        self._map = tensor_map
+        self._element = _number(cu.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{name}")
+        self._sizes = _array(ctypes.c_uint64, tensor_map.sizes)
+        self._strides = _array(ctypes.c_uint64, tensor_map.strides)
+        self._layout = (
+            _number(cu.CUtensorMapInterleave, "CU_TENSOR_MAP_INTERLEAVE_NONE"),
+            _number(cu.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{swizzle}"),
+            _number(cu.CUtensorMapL2promotion, f"CU_TENSOR_MAP_L2_PROMOTION_{promotion}"),
+            _number(cu.CUtensorMapFloatOOBfill, "CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE"),
         )
-    else:
-        status, encoded = cu.cuTensorMapEncodeIm2col(
-            *tensor,
-            list(tensor_map.lower),
-            list(tensor_map.upper),
-            tensor_map.channels,
-            tensor_map.pixels,
-            [cu.cuuint32_t(step) for step in (1, *tensor_map.steps, 1)],
-            *layout,
+        if isinstance(tensor_map, TensorMap):
+            steps = tensor_map.element_strides or (1,) * len(tensor_map.sizes)
+            self._function, self._offset = "cuTensorMapEncodeTiled", tensor_map.offset
+            self._window: tuple[Any, ...] = (
+                _array(ctypes.c_uint32, tensor_map.box),
+                _array(ctypes.c_uint32, steps),
+            )
+        else:
+            self._function, self._offset = "cuTensorMapEncodeIm2col", 0
+            self._window = (
+                _array(ctypes.c_int32, tensor_map.lower),
+                _array(ctypes.c_int32, tensor_map.upper),
+                tensor_map.channels,
+                tensor_map.pixels,
+                _array(ctypes.c_uint32, (1, *tensor_map.steps, 1)),
+            )
+
+    def __call__(self, address: int) -> Array:
+        """The map for a buffer at `address`: u8[128], which a launch passes by value.
+
+        Raises:
+            RuntimeError: the driver refuses the map.
+        """
+        encoded = _aligned()
+        status = getattr(_library(), self._function)(
+            ctypes.c_void_p(address_of(encoded)),
+            self._element,
+            len(self._sizes),
+            ctypes.c_void_p(address + self._offset),
+            self._sizes,
+            self._strides,
+            *self._window,
+            *self._layout,
         )
-    if status != cu.CUresult.CUDA_SUCCESS:
-        raise RuntimeError(f"the driver refuses a tensor map ({status.name}): {tensor_map}")
-    return _aligned(np.array([int(word) for word in encoded.opaque], np.uint64).view(np.uint8))
+        if status:
+            name = driver().CUresult(status).name
+            raise RuntimeError(f"the driver refuses a tensor map ({name}): {self._map}")
+        return encoded
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    """The driver, called without the objects that NVIDIA's bindings make of each argument."""
+    return ctypes.CDLL("libcuda.so.1")
+
+
+def _number(kind: Any, name: str) -> int:
+    return int(getattr(kind, name))
+
+
+def _array(element: Any, values: Sequence[int]) -> Any:
+    return (element * len(values))(*values)
 
 
 def box_bytes(tensor_map: TensorMap) -> int:
@@ -82,12 +115,8 @@ def box_bytes(tensor_map: TensorMap) -> int:
     return int(np.prod(tensor_map.box)) * STORAGE_BYTES[tensor_map.element]
 
 
-def _aligned(content: Array) -> Array:
-    """A copy of `content` as one value of 128 bytes at an aligned address.
-
-    CuPy passes an array of one element by value, from where it lies.
-    """
+def _aligned() -> Array:
+    """New memory for a map, at an address that the driver reads it from."""
     raw = np.empty(MAP_BYTES + MAP_ALIGNMENT, np.uint8)
-    start = -raw.__array_interface__["data"][0] % MAP_ALIGNMENT
-    raw[start : start + MAP_BYTES] = content
-    return raw[start : start + MAP_BYTES].view(np.dtype((np.void, MAP_BYTES)))
+    start = -address_of(raw) % MAP_ALIGNMENT
+    return raw[start : start + MAP_BYTES]

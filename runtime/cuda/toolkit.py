@@ -88,8 +88,17 @@ def allow_shared_bytes(function: Any, size: int) -> None:
     Raises:
         NoGpuError: CuPy cannot load the CUDA libraries.
     """
-    api = _module("cupy_backends.cuda.api.driver", "CuPy", _CUPY)
+    api = launches()
     api.funcSetAttribute(function.ptr, api.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, size)
+
+
+def launches() -> Any:
+    """CuPy's bindings of the driver, which launch kernels by addresses alone.
+
+    Raises:
+        NoGpuError: CuPy cannot load the CUDA libraries.
+    """
+    return _module("cupy_backends.cuda.api.driver", "CuPy", _CUPY)
 
 
 def driver() -> Any:

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, NoReturn, TypeAlias
 import numpy as np
 
 from convir.lowering.kernels.host.target import CpuTarget, target
-from convir.runtime.arrays.host_memory import address_of, addresses_of, aligned_bytes
+from convir.runtime.arrays.host_memory import address_of, addresses_of, aligned_bytes, bytes_at
 from convir.runtime.host.gemm import run_gemm
 from convir.runtime.host.jit import load
 from convir.runtime.host.plan import HostPlan, KernelLaunch
 from convir.runtime.host.pool import LAUNCH_WORDS, copy_kernel, shared_pool
+from convir.runtime.prepared_call import PreparedCall
 from convir.runtime.program import Copy, Fill, Gemm, Program, memory_positions, shared_outputs
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from convir.runtime.host.jit import Library
     from convir.runtime.host.plan import Step
+    from convir.runtime.prepared_call import RawCall
     from convir.runtime.program import Array, Buffer, TensorSpec
 
 POINTER_BYTES = 8
@@ -83,6 +85,8 @@ class Frame:
         for position, (memory, offset) in enumerate(program.pointers):
             if memory >= first:
                 self.table[position] = bases[memory - first] + offset
+        self.given: Sequence[int] = ()
+        """The addresses that the table holds."""
         address, pool = ctypes.addressof(self.table), shared_pool()
         words = [
             word
@@ -200,8 +204,7 @@ class HostProgram:
 
         No output shares memory with an input or another output.
         """
-        arrays = (*inputs, *outputs)
-        self._run(arrays, addresses_of(arrays))
+        self.run_at(addresses_of((*inputs, *outputs)))
 
     def run_apart(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> set[int]:
         """Run once, as `run`, unless outputs share memory; which those are."""
@@ -209,20 +212,55 @@ class HostProgram:
         addresses = addresses_of(arrays)
         shared = shared_outputs(addresses, self._sizes, len(inputs))
         if not shared:
-            self._run(arrays, addresses)
+            self.run_at(addresses)
         return shared
 
-    def _run(self, arrays: Sequence[Array], addresses: list[int]) -> None:
+    def prepare(self) -> PreparedCall:
+        """Calls by addresses alone; temporaries are memory of the program's."""
+        if len(self.parts) == 1 and isinstance(self.parts[0], Chain) and self._state_lock is None:
+            return PreparedCall(self._chain_call(self.parts[0]), 0)
+
+        def run(addresses: Sequence[int], workspace: int = 0, stream: int = 0) -> None:
+            del workspace, stream
+            self.run_at(addresses)
+
+        return PreparedCall(run, 0)
+
+    def _chain_call(self, chain: Chain) -> RawCall:
+        """Calls of a program that is one chain: the table, and one native call."""
+        take, give, given = self._frames.pop, self._frames.append, self.given
+        start = chain.first * LAUNCH_WORDS * POINTER_BYTES
+
+        def run(addresses: Sequence[int], workspace: int = 0, stream: int = 0) -> None:
+            del workspace, stream
+            try:
+                frame = take()
+            except IndexError:
+                frame = Frame(self)
+            if addresses != frame.given:
+                table = frame.table
+                for position, memory, offset in given:
+                    table[position] = addresses[memory] + offset
+                frame.given = addresses
+            shared_pool().run(frame.launches + start, chain.count, together=chain.together)
+            give(frame)
+
+        return run
+
+    def run_at(self, addresses: Sequence[int]) -> None:
+        """Run once, as `run`, on the memory at these addresses: of the inputs, then the outputs."""
         try:
             frame = self._frames.pop()
         except IndexError:
             frame = Frame(self)
-        table = frame.table
-        for position, memory, offset in self.given:
-            table[position] = addresses[memory] + offset
+        if addresses != frame.given:
+            table = frame.table
+            for position, memory, offset in self.given:
+                table[position] = addresses[memory] + offset
+            frame.given = addresses
         memories: list[Array] = []
         if self._reads_memories:
-            memories = [*map(_bytes, arrays), *frame.memories]
+            memories = [*map(bytes_at, addresses, self._sizes), *frame.memories]
         if self._state_lock is None:
             self._run_parts(frame, memories)
         else:

@@ -18,13 +18,16 @@ if TYPE_CHECKING:
 Place: TypeAlias = tuple[int, int]
 """The number of a memory, and a byte of it."""
 
+CHAIN_CODE = -1
+"""Which of a plan's codes is that of its fused chains: the last one."""
+
 
 @dataclass(frozen=True)
 class KernelLaunch:
     """One launch of machine code."""
 
     code: int
-    """Which of the plan's codes."""
+    """Which of the plan's codes; `CHAIN_CODE` too."""
     entry: str
     """The function."""
     items: int

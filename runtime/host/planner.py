@@ -16,7 +16,7 @@ from convir.lowering.kernels.host.problem import KernelBody
 from convir.lowering.kernels.host.registry import plan_kernel
 from convir.lowering.kernels.host.workspace import ALIGNMENT, layout_workspace
 from convir.runtime.host.jit import AS_EMITTED, CompileOptions, object_code
-from convir.runtime.host.plan import HostPlan, KernelLaunch
+from convir.runtime.host.plan import CHAIN_CODE, HostPlan, KernelLaunch
 from convir.runtime.program import (
     Copy,
     Launch,
@@ -36,9 +36,6 @@ if TYPE_CHECKING:
     from convir.runtime.host.jit import ObjectCode
     from convir.runtime.host.plan import Place, Step
     from convir.runtime.program import Buffer, Program
-
-CHAIN_CODE = -1
-"""Which of a plan's codes is that of its fused chains: the last one."""
 
 _log = logging.getLogger(__name__)
 

@@ -13,6 +13,7 @@ import pickle
 import time
 import zlib
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ from convir.runtime.cuda.launch import LoadedKernel
 from convir.runtime.cuda.toolchain.compile import load_kernel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from convir.lowering.kernels.cuda.launch import CudaKernel
 
@@ -85,8 +86,8 @@ class Recorder:
         toolkit.cupy().cuda.set_allocator(self._allocate)
         recorder, launch = self, LoadedKernel.launch
 
-        def recorded(self: LoadedKernel, address: Callable[[Pointer], int]) -> None:
-            recorder._write(self, address, launch)
+        def recorded(self: LoadedKernel, memories: Sequence[int], stream: int) -> None:
+            recorder._write(self, memories, partial(launch, self, memories, stream))
 
         LoadedKernel.launch = recorded
 
@@ -107,32 +108,33 @@ class Recorder:
     def _write(
         self,
         loaded: LoadedKernel,
-        address: Callable[[Pointer], int],
-        launch: Callable[[LoadedKernel, Callable[[Pointer], int]], None],
+        memories: Sequence[int],
+        launch: Callable[[], None],
     ) -> None:
         synchronize = toolkit.cupy().cuda.runtime.deviceSynchronize
         kernel = loaded.kernel
         pointers = [x if isinstance(x, Pointer) else x.buffer for x in kernel.arguments]
-        found = {pointer: self._place(address(pointer)) for pointer in pointers}
+        at = {pointer: loaded.places[pointer] for pointer in pointers}
+        found = {pointer: self._place(memories[i] + at) for pointer, (i, at) in at.items()}
         bases = sorted({base for base, _ in found.values()})
         places = {pointer: (bases.index(base), at) for pointer, (base, at) in found.items()}
         sizes = [self._sizes[base] for base in bases]
         key = repr((kernel, sorted(places.items(), key=repr), sizes))
         path = self.folder / hashlib.sha256(key.encode()).hexdigest()
         if path.exists():
-            launch(loaded, address)
+            launch()
             return
         synchronize()
-        memories = tuple(
+        contents = tuple(
             Memory(size, zlib.compress(_content(base, size), 1))
             for base, size in zip(bases, sizes, strict=True)
         )
         begin = time.perf_counter()
-        launch(loaded, address)
+        launch()
         synchronize()
         us = (time.perf_counter() - begin) * 1e6
         label = os.environ.get(LABEL_VARIABLE, "")
-        payload = pickle.dumps(Launch(label, kernel, places, memories, us))
+        payload = pickle.dumps(Launch(label, kernel, places, contents, us))
         part = path.with_suffix(f".{os.getpid()}")
         part.write_bytes(payload)
         part.replace(path)
@@ -168,12 +170,8 @@ def repeat(launch: Launch) -> None:
         arguments = (source.data.ptr, memories[-1].ptr, words, rest)
         restore((_BLOCKS,), (_THREADS,), arguments)
 
-    def address(pointer: Pointer) -> int:
-        number, offset = launch.places[pointer]
-        return memories[number].ptr + offset
-
-    loaded = LoadedKernel(launch.kernel)
-    loaded.launch(address)
+    loaded = LoadedKernel(launch.kernel, launch.places)
+    loaded.launch([memory.ptr for memory in memories], 0)
     # A tool reports when the kernel has ended: its code must still be there then.
     cuda.runtime.deviceSynchronize()
 

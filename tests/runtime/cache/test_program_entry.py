@@ -22,7 +22,7 @@ from convir.runtime.cache.program_entry import (
     encode_apart,
 )
 from convir.runtime.host.jit import ObjectCode
-from convir.runtime.host.plan import HostPlan, KernelLaunch
+from convir.runtime.host.plan import CHAIN_CODE, HostPlan, KernelLaunch
 from convir.runtime.program import (
     BFLOAT16,
     Buffer,
@@ -54,7 +54,10 @@ PLAN = HostPlan(
     state_bytes=(16,),
     kept_bytes=(64, 0),
     packings=(KernelLaunch(0, "pack", 3, ((7, 0), (8, 0))),),
-    codes=(ObjectCode("ab", ("pack", "run"), b"code"), ObjectCode("cd", (), bytes(range(200)))),
+    codes=(
+        ObjectCode("ab", ("pack", "run"), b"code"),
+        ObjectCode("cd", ("chain",), bytes(range(200))),
+    ),
     steps=(
         Fill(-0.0, OUT),
         Fill(float("inf"), OUT),
@@ -71,6 +74,7 @@ PLAN = HostPlan(
             tf32=True,
         ),
         KernelLaunch(0, "run", 0, ((0, 24), (3, 256)), alone=True),
+        KernelLaunch(CHAIN_CODE, "chain", 5, ((0, 0), (2, 0))),
     ),
     stream=StreamSpec(1, 48000.0),
 )

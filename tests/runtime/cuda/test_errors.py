@@ -283,7 +283,7 @@ def test_a_missing_binding_of_the_driver(
     rows = TensorMap(Pointer("input"), "f16", (64, 64), (128,), (64, 64), 128)
     kernel = CudaKernel("", "copy", (1, 1, 1), (128, 1, 1), 0, (Pointer("output"), rows))
     with pytest.raises(toolkit.NoGpuError) as refusal:
-        launch.LoadedKernel(kernel)
+        launch.LoadedKernel(kernel, {Pointer("output"): (1, 0), Pointer("input"): (0, 0)})
     assert str(refusal.value) == (
         "CUDA's Python binding is not installed or cannot be loaded (No module named "
         "'cuda.bindings'): pip install 'convir[cuda]', which has cuda-bindings"

@@ -203,7 +203,7 @@ def test_state_is_dropped_when_a_call_fails(cupy: Any, monkeypatch: pytest.Monke
     assert (executable(x) == 1).all()
     compiled = executable._compiled
 
-    def fails(pointers: Any) -> None:
+    def fails(memories: Any, stream: int) -> None:
         raise RuntimeError("a launch failed")
 
     with monkeypatch.context() as patch:

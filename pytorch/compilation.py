@@ -1,0 +1,173 @@
+"""From a signature to a program that can be called: what runs in the background."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from convir.analysis.refusal import Refusal
+from convir.pytorch.signature import placement
+from convir.runtime.devices import CUDA, HOST, Device
+
+if TYPE_CHECKING:
+    from convir.api.build import Build
+    from convir.lowering.kernels.target import Target
+    from convir.pytorch.signature import Placement, Signature
+    from convir.runtime.cuda.plan import CudaPlan
+    from convir.runtime.executable import Executable
+    from convir.runtime.program import Program
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a signature is compiled from."""
+
+    text: str
+    """MLIR: a function `main`."""
+    line: str
+    """As `convir-bench` reads it; empty where no line says it."""
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A program for a signature."""
+
+    executable: Executable
+    source: Source
+    placed: Placement
+
+
+def source_of(signature: Signature) -> Source | Refusal:
+    """The function that computes a signature, or why the compiler has none."""
+    from convir.api.module_text import text_of  # noqa: PLC0415  (as below)
+    from convir.pytorch.problem import module_of, problem_of  # noqa: PLC0415  (brings xDSL along)
+
+    placed = placement(signature)
+    if isinstance(placed, Refusal):
+        return placed
+    problem = problem_of(signature, placed)
+    if isinstance(problem, Refusal):
+        return problem
+    try:
+        line = problem.line()
+    except ValueError:
+        line = ""
+    text = text_of(module_of(problem, bias=signature.bias))
+    return Refusal("it has no text") if text is None else Source(text.decode(), line)
+
+
+def planned(
+    signature: Signature, source: Source, workspace_bytes: int, gpu: Target
+) -> CudaPlan | Refusal:
+    """The plan of `source` for a GPU, its kernels in the cache of cubins; no GPU is needed.
+
+    Raises:
+        DiagnosticError, PassFailedException, CompileError: the compiler fails.
+        NoGpuError: a part of what compiles for a GPU is missing.
+    """
+    from convir.runtime.cuda.plan import PlannedLaunch  # noqa: PLC0415  (as below)
+    from convir.runtime.cuda.planner import plan_program  # noqa: PLC0415  (as below)
+    from convir.runtime.cuda.toolchain.compile import compile_cubin  # noqa: PLC0415  (as below)
+
+    program = _build(signature, source, workspace_bytes, gpu).program()
+    plan = plan_program(program, gpu)
+    size = plan.arena_bytes + sum(plan.state_bytes)
+    if size > workspace_bytes:
+        return Refusal(f"its temporaries take {size} bytes, more than {workspace_bytes}")
+    for step in plan.steps:
+        for kernel in step.kernels if isinstance(step, PlannedLaunch) else ():
+            compile_cubin(kernel.source, gpu.arch)
+    return plan
+
+
+def compiled(
+    signature: Signature, source: Source, workspace_bytes: int, plan: CudaPlan | None = None
+) -> Compiled | Refusal:
+    """The program of `source`, from the caches as far as it is there.
+
+    Args:
+        signature: what it computes.
+        source: its text.
+        workspace_bytes: what its temporaries may take.
+        plan: for a GPU, what `planned` gave.
+
+    Raises:
+        DiagnosticError, PassFailedException, CompileError: the compiler fails.
+        NoGpuError: a part of what compiles for a GPU is missing.
+        GpuMemoryError: the program's constants do not fit.
+    """
+    from convir.api.compile import compile as compile_source  # noqa: PLC0415
+
+    placed = placement(signature)
+    if isinstance(placed, Refusal):
+        return placed
+    if signature.device == HOST:
+        executable = compile_source(
+            source.text,
+            device=HOST,
+            workspace_bytes=workspace_bytes,
+            threads=signature.threads or None,
+        )
+        return Compiled(executable, source, placed)
+    index = gpu_index(signature)
+    if plan is None:
+        found = planned(signature, source, workspace_bytes, gpu_of(index))
+        if isinstance(found, Refusal):
+            return found
+        plan = found
+    return Compiled(_on_gpu(signature, source, workspace_bytes, plan, index), source, placed)
+
+
+def gpu_index(signature: Signature) -> int:
+    """Which GPU a signature is for."""
+    return int(signature.device.partition(":")[2] or 0)
+
+
+def gpu_of(index: int) -> Target:
+    """What a GPU is.
+
+    Raises:
+        NoGpuError: there is none, or a part of the toolkit is missing or too old.
+    """
+    from convir.runtime.cuda import toolkit  # noqa: PLC0415  (imports CuPy)
+
+    toolkit.require_gpu(index)
+    return Device(CUDA, index).gpu
+
+
+def _on_gpu(
+    signature: Signature, source: Source, workspace_bytes: int, plan: CudaPlan, index: int
+) -> Executable:
+    from convir.runtime.cuda.device import CudaProgram  # noqa: PLC0415  (imports CuPy)
+    from convir.runtime.executable import Executable  # noqa: PLC0415
+
+    def program() -> Program:
+        return _build(signature, source, workspace_bytes, gpu_of(index)).program()
+
+    return Executable(CudaProgram.of_plan(plan, program, index))
+
+
+def _build(signature: Signature, source: Source, workspace_bytes: int, gpu: Target) -> Build:
+    from convir.api.build import Build  # noqa: PLC0415  (brings the whole compiler along)
+    from convir.api.compile import DEFAULT_PIPELINE  # noqa: PLC0415
+    from convir.api.sources import source_of  # noqa: PLC0415
+
+    device = Device(CUDA, gpu_index(signature), gpu)
+    text = source_of(source.text, (), 1.0)
+    return Build(
+        text, "main", DEFAULT_PIPELINE, device, workspace_bytes, allow_tf32=signature.allow_tf32
+    )
+
+
+def kernel_of(executable: Executable) -> str:
+    """What a program runs, in words: its configs on a GPU, its functions on the host."""
+    from convir.runtime.host.device import HostProgram  # noqa: PLC0415
+    from convir.runtime.host.plan import KernelLaunch  # noqa: PLC0415
+
+    loaded: Any = executable.loaded
+    if not isinstance(loaded, HostProgram):
+        return " + ".join(loaded.plan.summary)
+    return " + ".join(
+        step.entry if isinstance(step, KernelLaunch) else type(step).__name__.lower()
+        for step in loaded.plan.steps
+    )

@@ -1,0 +1,37 @@
+"""A call with everything prepared that does not depend on where its arrays lie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class RawCall(Protocol):
+    """Runs a program on memory that its caller keeps."""
+
+    def __call__(self, addresses: Sequence[int], workspace: int = 0, stream: int = 0) -> None:
+        """Run the program once, or enqueue it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedCall:
+    """A program by addresses alone: no array is looked at, made or kept.
+
+    The caller answers for what `Executable` checks: memory of the program's shapes and dtypes,
+    dense, at addresses that are multiples of `alignment`; outputs that overlap nothing else.
+    Calls from several threads may overlap.
+    """
+
+    run: RawCall
+    """`run(addresses, workspace, stream)`: where each input begins, and after them each output;
+    where `workspace_bytes` bytes of temporaries lie, at a multiple of 256, on a GPU; and the
+    address of the stream, on a GPU, whose context is the thread's current one. A GPU only
+    enqueues, captures included; the memory is the call's own until that is done."""
+    workspace_bytes: int
+    """The temporaries of one call; 0 where the program has its own."""
+    alignment: int = 1
+    """Bytes that every address is a multiple of, beside that of its elements."""

@@ -1,0 +1,43 @@
+"""Plans for a GPU are plain data, made without one."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from convir.api.build import Build
+from convir.api.sources import source_of
+from convir.frontends.conv_module import module_of_line
+from convir.frontends.miopen import parse_line
+from convir.lowering.kernels.target import DEFAULT_TARGET
+from convir.runtime.cuda.plan import CudaPlan, PlannedLaunch
+from convir.runtime.cuda.planner import plan_program
+from convir.runtime.devices import CUDA, Device
+
+LINES = (
+    "convfp16 -n 2 -c 64 -H 14 -W 14 -k 64 -y 3 -x 3 -p 1 -q 1 -F 1 -I NHWC -f NHWC -O NHWC",
+    "convfp16 -n 2 -c 64 -H 14 -W 14 -k 64 -y 3 -x 3 -p 1 -q 1 -u 2 -v 2 -F 2",
+    "convbfp16 -n 2 -c 64 -H 14 -W 14 -k 64 -y 3 -x 3 -p 1 -q 1 -F 4",
+    "conv -n 2 -c 64 -H 14 -W 14 -k 64 -y 1 -x 1 -F 1",
+)
+
+
+def planned(line: str) -> CudaPlan:
+    source = source_of(module_of_line(parse_line(line)), (), 1.0)
+    build = Build(source, "main", "default", Device(CUDA, model=DEFAULT_TARGET), None)
+    return plan_program(build.program(), DEFAULT_TARGET)
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_plans_travel_between_processes(line: str) -> None:
+    plan = planned(line)
+    read: CudaPlan = pickle.loads(pickle.dumps(plan))
+    assert read == plan
+    launches = [step for step in plan.steps if isinstance(step, PlannedLaunch)]
+    assert launches
+    assert len(plan.summary) == len(plan.steps)
+    for launch in launches:
+        for kernel in launch.kernels:
+            buffers = [getattr(argument, "buffer", argument) for argument in kernel.arguments]
+            assert set(buffers) <= set(launch.places)

@@ -1,0 +1,111 @@
+"""Prepared calls without a GPU: what they enqueue, by a CuPy that writes it down."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from convir.lowering.kernels.cuda.launch import CudaKernel, Pointer
+from convir.runtime.cuda import launch, toolkit
+from convir.runtime.cuda.device import CudaProgram
+from convir.runtime.cuda.plan import CudaPlan, PlannedLaunch
+from convir.runtime.program import Buffer, Copy, Fill, Program, Space, StreamSpec, TensorSpec
+
+F32 = np.dtype(np.float32)
+SPEC = TensorSpec((64,), F32)
+
+
+class Enqueued(list[tuple[Any, ...]]):
+    """What was asked of the GPU."""
+
+    context_is_missing = False
+
+    def launchKernel(self, *arguments: Any) -> None:  # noqa: N802
+        if self.context_is_missing:
+            self.context_is_missing = False
+            raise RuntimeError("CUDA_ERROR_INVALID_CONTEXT: invalid device context")
+        self.append(("kernel", arguments[8]))
+
+
+@pytest.fixture
+def enqueued(monkeypatch: pytest.MonkeyPatch) -> Enqueued:
+    found = Enqueued()
+
+    def device(index: int) -> Any:
+        return SimpleNamespace(
+            id=index,
+            use=lambda: found.append(("use", index)),
+            __enter__=None,
+            __exit__=None,
+        )
+
+    def asarray(array: Any) -> Any:
+        return SimpleNamespace(data=SimpleNamespace(ptr=array.ctypes.data))
+
+    stream = SimpleNamespace(ptr=5, synchronize=lambda: None)
+    runtime = SimpleNamespace(
+        memsetAsync=lambda *a: found.append(("clear", *a)),
+        memcpyAsync=lambda *a: found.append(("copy", *a)),
+        memcpyDeviceToDevice=3,
+    )
+    cuda = SimpleNamespace(Device=device, runtime=runtime, get_current_stream=lambda: stream)
+    cupy = SimpleNamespace(cuda=cuda, asarray=asarray, ndarray=None)
+    monkeypatch.setattr(toolkit, "cupy", lambda: cupy)
+    monkeypatch.setattr(toolkit, "launches", lambda: found)
+    monkeypatch.setattr(launch, "load_kernel", lambda *_: SimpleNamespace(ptr=1))
+    monkeypatch.setattr(CudaProgram, "scope", lambda *_: nullcontext())
+    return found
+
+
+def plan() -> CudaPlan:
+    """Clears the arena, copies an input to it, and launches a kernel that has a state."""
+    arena = Buffer(Space.ARENA, 0, 256, (64,), F32)
+    pointers = (Pointer("input"), Pointer("output"), Pointer("state"))
+    kernel = CudaKernel("", "k", (1, 1, 1), (32, 1, 1), 0, pointers)
+    places = {pointers[0]: (2, 256), pointers[1]: (1, 0), pointers[2]: (3, 0)}
+    return CudaPlan(
+        "main",
+        (SPEC,),
+        (SPEC,),
+        512,
+        512,
+        (),
+        (16,),
+        (),
+        (
+            Fill(0.0, arena),
+            Copy(Buffer(Space.INPUT, 0, 0, (64,), F32), arena),
+            PlannedLaunch((kernel,), places, 2),
+        ),
+        StreamSpec(),
+        ("fill", "copy", "k"),
+    )
+
+
+def no_program() -> Program:
+    raise AssertionError("nobody asked for the program")
+
+
+def test_what_a_call_enqueues(enqueued: Enqueued) -> None:
+    call = CudaProgram.of_plan(plan(), no_program, 0).prepare()
+    assert call.workspace_bytes == 512 + 256
+    assert call.alignment == 16
+    call.run([4096, 8192], 65536, 7)
+    assert enqueued == [
+        ("clear", 65536 + 512, 0, 256, 7),
+        ("clear", 65536 + 256, 0, 256, 7),
+        ("copy", 65536 + 256, 4096, 256, 3, 7),
+        ("kernel", 7),
+    ]
+
+
+def test_a_thread_that_has_no_context(enqueued: Enqueued) -> None:
+    call = CudaProgram.of_plan(plan(), no_program, 1).prepare()
+    enqueued.context_is_missing = True
+    call.run([4096, 8192], 65536, 7)
+    assert enqueued.index(("use", 1)) < enqueued.index(("kernel", 7))
+    assert enqueued.count(("kernel", 7)) == 1
