@@ -43,7 +43,8 @@ def addresses_of(arrays: Sequence[Array]) -> list[int]:
 
 def bytes_at(address: int, size: int) -> Array:
     """The `size` bytes at an address, which somebody else keeps."""
-    return np.ndarray(size, np.uint8, (ctypes.c_char * size).from_address(address))
+    memory = memoryview((ctypes.c_char * size).from_address(address))
+    return np.ndarray(size, np.uint8, memory)
 
 
 def aligned_bytes(size: int, *, zeroed: bool = False) -> Array:

@@ -5,11 +5,17 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from convir.runtime.cuda import toolkit
+from convir.runtime.cuda.launch import LoadedKernel
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from convir.lowering.kernels.cuda.launch import CudaKernel, Pointer
 
 VISIBLE_VARIABLE = "CUDA_VISIBLE_DEVICES"
 """Names the GPUs that a process may use, in the order of their numbers there."""
@@ -44,6 +50,14 @@ def nvrtc_or_skip() -> None:
         toolkit.include_folder()
     except toolkit.NoGpuError as error:
         pytest.skip(str(error))
+
+
+def launch_kernels(kernels: Sequence[CudaKernel], addresses: Mapping[Pointer, int]) -> None:
+    """Launch `kernels` in order on CuPy's current stream, their buffers at `addresses`."""
+    places = {pointer: (number, 0) for number, pointer in enumerate(addresses)}
+    stream = toolkit.cupy().cuda.get_current_stream().ptr
+    for kernel in kernels:
+        LoadedKernel(kernel, places).launch(list(addresses.values()), stream)
 
 
 def need_memory(size: int) -> None:

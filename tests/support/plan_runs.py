@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 from conv_cases import DTYPES, normals, small_integers, torch_answer, work
 from family_problems import module_of, problem_of, reading_of
-from gpu import cupy_or_skip
+from gpu import cupy_or_skip, launch_kernels
 
 from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.launch import Pointer
 from convir.lowering.kernels.registry import family_of
 from convir.reference.checking.compare import largest_error
 from convir.runtime.cuda import toolkit
-from convir.runtime.cuda.launch import LoadedKernel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,7 +59,7 @@ def assert_computes(
         cupy.asarray(np.ascontiguousarray(arguments[i]).view("u1")) for i in reading.arguments
     ]
     around, size = AROUND * wanted.dtype.itemsize, wanted.nbytes
-    kernels = [LoadedKernel(kernel) for kernel in plan.resolved(reading.problem.place).kernels]
+    kernels = plan.resolved(reading.problem.place).kernels
     state = [cupy.zeros(nbytes, "u1") for nbytes in plan.state]
     found: list[bytes] = []
     for _ in range(times):
@@ -70,8 +69,7 @@ def assert_computes(
         places: dict[Pointer, int] = {Pointer("output"): memory.data.ptr + around}
         for place, buffers in (("input", inputs), ("workspace", workspace), ("state", state)):
             places |= {Pointer(place, i): b.data.ptr for i, b in enumerate(buffers)}  # pyright: ignore[reportArgumentType]
-        for kernel in kernels:
-            kernel.launch(places.__getitem__)
+        launch_kernels(kernels, places)
         stored: Array = cupy.asnumpy(memory)
         untouched = np.concatenate([stored[:around], stored[-around:]]).view("u2")
         assert (untouched == 0x7FFF).all(), "something beside the result is written"

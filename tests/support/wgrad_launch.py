@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from contraction_readings import reading
 from conv_cases import DTYPES
-from gpu import cupy_or_skip
+from gpu import cupy_or_skip, launch_kernels
 
 from convir.analysis.refusal import Refusal
 from convir.frontends.miopen import parse_line
 from convir.lowering.kernels.cuda.launch import Pointer
-from convir.runtime.cuda.launch import LoadedKernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +44,6 @@ def gradients(
     (problem,) = parse_line(text).problems.values()
     plan = plan_of(reading(text))
     assert not isinstance(plan, Refusal), plan.reason
-    kernels = [LoadedKernel(kernel) for kernel in plan.kernels]
     state = [cupy.zeros(size, "u1") for size in plan.state]
     found: list[Array] = []
     for _ in range(times):
@@ -60,13 +57,8 @@ def gradients(
         }
         memory |= {Pointer("workspace", i): buffer for i, buffer in enumerate(workspace)}
         memory |= {Pointer("state", i): buffer for i, buffer in enumerate(state)}
-        address = partial(_address, memory)
-        for kernel in kernels:
-            kernel.launch(address)
+        addresses = {pointer: buffer.data.ptr for pointer, buffer in memory.items()}
+        launch_kernels(plan.kernels, addresses)
         assert not any(flags.any() for flags in state), "the flags are left clean"
         found.append(cupy.asnumpy(out).view(DTYPES[problem.dtype]))
     return found
-
-
-def _address(memory: dict[Pointer, Any], pointer: Pointer) -> int:
-    return memory[pointer].data.ptr

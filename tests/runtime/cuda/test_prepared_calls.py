@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -46,18 +47,27 @@ def enqueued(monkeypatch: pytest.MonkeyPatch) -> Enqueued:
     def asarray(array: Any) -> Any:
         return SimpleNamespace(data=SimpleNamespace(ptr=array.ctypes.data))
 
+    def enqueue(what: str, *arguments: Any) -> None:
+        found.append((what, *arguments))
+
+    def loaded(*_: Any) -> Any:
+        return SimpleNamespace(ptr=1)
+
+    def scope(*_: Any) -> Any:
+        return nullcontext()
+
     stream = SimpleNamespace(ptr=5, synchronize=lambda: None)
     runtime = SimpleNamespace(
-        memsetAsync=lambda *a: found.append(("clear", *a)),
-        memcpyAsync=lambda *a: found.append(("copy", *a)),
+        memsetAsync=partial(enqueue, "clear"),
+        memcpyAsync=partial(enqueue, "copy"),
         memcpyDeviceToDevice=3,
     )
     cuda = SimpleNamespace(Device=device, runtime=runtime, get_current_stream=lambda: stream)
     cupy = SimpleNamespace(cuda=cuda, asarray=asarray, ndarray=None)
     monkeypatch.setattr(toolkit, "cupy", lambda: cupy)
     monkeypatch.setattr(toolkit, "launches", lambda: found)
-    monkeypatch.setattr(launch, "load_kernel", lambda *_: SimpleNamespace(ptr=1))
-    monkeypatch.setattr(CudaProgram, "scope", lambda *_: nullcontext())
+    monkeypatch.setattr(launch, "load_kernel", loaded)
+    monkeypatch.setattr(CudaProgram, "scope", scope)
     return found
 
 

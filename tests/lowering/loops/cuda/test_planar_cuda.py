@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from emulated_cuda import emulate, missing
-from gpu import cupy_or_skip, nvrtc_or_skip
+from gpu import cupy_or_skip, launch_kernels, nvrtc_or_skip
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from planar_cases import Case, Problem, cases, convolution, layer
@@ -17,7 +17,6 @@ from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer
 from convir.lowering.kernels.target import DEFAULT_TARGET, Target, target_of
 from convir.lowering.loops.cuda.planar import PlanarCode, PlanarLaunch, planar_code
 from convir.runtime.cuda import toolkit
-from convir.runtime.cuda.launch import LoadedKernel
 from convir.runtime.cuda.toolchain.compile import kernel_usage
 
 if TYPE_CHECKING:
@@ -61,7 +60,12 @@ def run_on_gpu(problem: Problem) -> None:
     cupy = cupy_or_skip()
     code = code_of(problem, toolkit.gpu())
     arrays = [cupy.asarray(x) for x in (*problem.arrays, packed(code, problem.arrays))]
-    LoadedKernel(code.kernel).launch(lambda pointer: arrays[pointer.index].data.ptr)
+    addresses = {
+        pointer: arrays[pointer.index].data.ptr
+        for pointer in code.kernel.arguments
+        if isinstance(pointer, Pointer)
+    }
+    launch_kernels([code.kernel], addresses)
     for array, there in zip(problem.arrays, arrays, strict=False):
         array[...] = cupy.asnumpy(there)
     problem.check()
