@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -84,14 +83,3 @@ def test_unrelated_dynamic_sizes_may_differ() -> None:
     (result,) = evaluate(after, "unrelated_dynamic_sizes", arguments)
     assert result.shape == (3, 6, 5)
     np.testing.assert_array_equal(result, expected)
-
-
-def test_the_page_shows_the_real_output() -> None:
-    page = (LIT.parents[2] / "docs" / "passes" / f"{PASS}.md").read_text()
-    _, source, _, output, _ = re.split(r"^```.*\n", page, flags=re.MULTILINE)
-    module = read_module(source, "example.mlir")
-    result = run(module, PASS)
-    command = f"$ convir-opt example.mlir -p {PASS} --remarks"
-    shown = "\n".join([command, *(str(remark) for remark in result.remarks), str(result.module)])
-    assert output.strip() == shown.strip()
-    assert check(module, result.module).exact
