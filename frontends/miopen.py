@@ -31,7 +31,8 @@ from convir.dialects.conv.layouts import (
 )
 from convir.dialects.conv.problem import ConvProblem
 from convir.dialects.conv.windows import Window
-from convir.frontends.miopen_options import DTYPES, LineError, Values, read_options
+from convir.frontends.miopen_commands import DTYPES
+from convir.frontends.miopen_options import LineError, Values, read_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,18 +13,10 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from convir.frontends.miopen_commands import DRIVER, DTYPES
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-DTYPES: Mapping[str, str] = {
-    "conv": "f32",
-    "convfp16": "f16",
-    "convbfp16": "bf16",
-    "convfp64": "f64",
-}
-"""The first word of a line to the element type of its tensors."""
-
-DRIVER = "MIOpenDriver"
 
 
 class LineError(ValueError):

@@ -17,7 +17,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from convir.frontends.miopen_options import DRIVER, DTYPES
+from convir.frontends.miopen_commands import DRIVER, DTYPES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
