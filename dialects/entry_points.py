@@ -9,10 +9,9 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,8 +33,7 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, order=True)
-class EntryPoint:
+class EntryPoint(NamedTuple):
     """An object that another package offers."""
 
     name: str
