@@ -44,7 +44,7 @@ class MachineCosts:
     vector_bytes: float
     """Bytes of one thread's load or store, if that many are contiguous and aligned."""
     store_us: float
-    """A strided store of one vector, as issue time of the whole machine; the size does not matter."""
+    """Issue time of a strided store of one vector, over the whole machine; whatever its bytes."""
     shift_us: float
     """The index arithmetic of one vector in a dimension whose stride is a power of two."""
     division_us: float
