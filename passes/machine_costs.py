@@ -1,6 +1,7 @@
-"""What a machine takes for what passes weigh against each other; a pipeline gives its own.
+"""The costs of a machine that passes compare alternatives by.
 
-Passes know no device: whoever runs them for one says its rates (`lowering/tensor_passes.py`).
+A pass depends on no device: the pipeline gives the pass the costs of the device that it compiles
+for (`lowering/tensor_passes.py`).
 """
 
 from __future__ import annotations
@@ -21,48 +22,48 @@ class MachineCosts:
     """
 
     launch_us: float
-    """One kernel launch after another, and its ramp up and down."""
+    """One more kernel launch, with its ramp up and ramp down."""
     phase_us: float
-    """One more phase in a launch that computes them all: its tables and its last, ragged wave."""
+    """One more phase in a launch that computes all phases: tables, and a last partial wave."""
     matrix_flops_per_us: float
-    """Multiplications and additions of 16-bit and 8-bit elements in a product."""
+    """Rate of multiplications and additions in a matrix product of 16-bit or 8-bit elements."""
     wide_flops_per_us: float
-    """Those of f32 and f64 elements."""
+    """The same rate for f32 and f64 elements."""
     fill_bytes_per_us: float
-    """A memset."""
+    """Rate of a memset."""
     copy_bytes_per_us: float
-    """A kernel that reads and writes whole sectors, bytes read and written together."""
+    """Rate of a kernel that reads and writes whole sectors; counts bytes read and written."""
     row_tile: float
-    """Rows of a product are computed this many at a time."""
+    """Rows of a matrix product's tile: a product computes multiples of these."""
     column_tile: float
-    """Columns likewise."""
+    """Columns of the same tile."""
     sector_bytes: float
-    """The unit of memory traffic; a store of less reads and writes it all."""
+    """The unit of memory traffic; a store to a part of a sector reads and writes the sector."""
     partial_sector_factor: float
-    """Traffic of a sector that is written in part, in sectors."""
+    """Traffic of a sector that is partly written, in sectors."""
     vector_bytes: float
-    """What one thread moves at a time where the run allows it."""
+    """Bytes of one thread's load or store, if that many are contiguous and aligned."""
     store_us: float
-    """A strided store of one vector, in issue slots of the whole machine, whatever the bytes."""
+    """Issue time of a strided store of one vector, over the whole machine; whatever its bytes."""
     shift_us: float
     """The index arithmetic of one vector in a dimension whose stride is a power of two."""
     division_us: float
-    """The same with a division."""
+    """The index arithmetic of one vector in a dimension with any other stride: a division."""
     cache_bytes: float
-    """What caches still hold, when an op reads it, of what the op before wrote."""
+    """Bytes of an op's result that caches still hold when the next op reads the result."""
     reads_images: float = 0.0
-    """1 where products read an image in place of its matrix of im2col; 0 where that is written."""
+    """1 if products read the image itself; 0 if the im2col matrix is written to memory first."""
     in_place_rows: float = inf
-    """Products of at most so many rows read a matrix that a cache holds where it lies, and others
-    pack it into panels; inf where none packs."""
+    """A product with at most this many rows reads a cached matrix in place. A product with more
+    rows packs the matrix into panels. inf if no product packs."""
     lanes: float = 1.0
-    """Elements of a vector: what is read in place has whole ones."""
+    """Elements of a vector; rows that are read in place are whole vectors."""
     lanes_per_idle: float = 1.0
-    """One lane of so many may be empty for products to read what they share as their rows."""
+    """Products take the shared operand as their rows if at most one lane in this many is idle."""
 
     @property
     def packs(self) -> bool:
-        """Whether products copy operands into panels."""
+        """Whether products pack operands into panels."""
         return self.in_place_rows < inf
 
     def __str__(self) -> str:
@@ -73,7 +74,7 @@ class MachineCosts:
         """The costs that print as `text`.
 
         Raises:
-            ValueError: none do.
+            ValueError: `text` does not print any costs.
         """
         pairs = [part.partition("=") for part in text.split(",")]
         return MachineCosts.of({name: float(value) for name, _, value in pairs})
@@ -83,7 +84,7 @@ class MachineCosts:
         """The costs with these values.
 
         Raises:
-            ValueError: one is missing, is none, or is not positive.
+            ValueError: a value is missing, has an unknown name, or is not positive.
         """
         known = {each.name: each for each in fields(MachineCosts)}
         needed = {name for name, each in known.items() if each.default is MISSING}
@@ -114,8 +115,10 @@ ASSUMED: Final = MachineCosts(
     lanes=16,
     lanes_per_idle=12,
 )
-"""What is assumed where no device is known: a GPU's rates, with matrix units and fast memory, and
-products by kernels that read images, on one core with its caches."""
+"""The costs that passes assume if no device is known.
+
+Rates are those of a GPU with matrix units and fast memory. Products read images in place; their
+caches and vectors are those of one CPU core."""
 
 ASSUMED_SIZE: Final = 32
-"""What a dynamic size counts for."""
+"""The size that costs assume for a dynamic dimension."""

@@ -62,7 +62,7 @@ def read_activation(owner: Fields, key: str, value: Any) -> Activation:
 
 
 def apply(body: ScalarBuilder, x: SSAValue, activation: Activation) -> SSAValue:
-    """The activation, which is no PReLU, of the scalar `x`."""
+    """The activation of the scalar `x`; PReLU is not among these."""
     return FUNCTIONS[activation.kind].body(body, x, activation.numbers)
 
 
@@ -75,7 +75,10 @@ def _hard_tanh(body: ScalarBuilder, x: SSAValue, _: Mapping[str, float]) -> SSAV
 
 
 def _fast_tanh(body: ScalarBuilder, x: SSAValue, _: Mapping[str, float]) -> SSAValue:
-    """A rational function that is within 2e-4 of tanh where its argument is not large."""
+    """NeuralAmpModelerCore's rational approximation of tanh.
+
+    For |x| up to 10 the error is at most 4.4e-4. Past that the error grows slowly, to 8.1e-3.
+    """
 
     def number(value: float) -> SSAValue:
         return body.number(value, x.type)
