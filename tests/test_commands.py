@@ -12,7 +12,6 @@ import io
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -241,7 +240,6 @@ USAGE: Mapping[str, str] = {
 @pytest.mark.parametrize("tool", USAGE)
 def test_help_names_every_option_that_a_usage_shows(tool: str) -> None:
     """The usage in a tool's own text, and the examples of its help, are of options it has."""
-    assert shutil.which(tool) is not None
     known = _known_options(tool)
     usage = (ROOT / USAGE[tool]).read_text().split('"""')[1]
     lines = [line for line in usage.splitlines() if line.strip().startswith(tool)]
