@@ -12,11 +12,15 @@ import pytest
 
 torch: Any = pytest.importorskip("torch")
 
+AT_EXIT = "terminate called without an active exception"
+"""What PyTorch 2.13 says, now and then, with convir or without: `DistributedDataParallel` keeps
+gloo's threads beyond `destroy_process_group`, and the process ends under them, all work done."""
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "train_ddp.py"
 
 
-def losses(*options: str) -> tuple[list[float], str]:
-    ran = subprocess.run(
+def trained(*options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
         [
             *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
             *("--nproc-per-node", "2", str(EXAMPLE), *options),
@@ -26,6 +30,15 @@ def losses(*options: str) -> tuple[list[float], str]:
         text=True,
         timeout=300,
     )
+
+
+def losses(*options: str) -> tuple[list[float], str]:
+    ran = trained(*options)
+    for _ in range(2):
+        done = "convolutions ran on convir" in ran.stdout
+        if ran.returncode == 0 or not done or AT_EXIT not in ran.stderr:
+            break
+        ran = trained(*options)
     assert ran.returncode == 0, ran.stderr
     *lines, last = ran.stdout.splitlines()
     return [float(line) for line in lines], last
