@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from convir.dialects.nearest import did_you_mean
 from convir.frontends.miopen_commands import DRIVER, DTYPES
 
 if TYPE_CHECKING:
@@ -197,9 +197,8 @@ def _read_option(words: list[Word], position: int, given: dict[str, Word], end: 
         spelling, equals, inline = word.text, "", ""
     option = _BY_SPELLING.get(spelling)
     if option is None:
-        near = get_close_matches(spelling, list(_BY_SPELLING), n=1)
-        hint = f"; did you mean '{near[0]}'?" if near else ""
-        raise LineError(f"unknown option '{spelling}'{hint}", word.column)
+        near = did_you_mean(spelling, _BY_SPELLING)
+        raise LineError(f"unknown option '{spelling}'{near}", word.column)
     if equals:
         value, after = Word(inline, word.column + len(spelling) + 1), position + 1
     elif position + 1 < len(words):

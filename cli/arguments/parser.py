@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 from convir.cli.arguments.spelling import is_option, respelled, takes_next_word
-from convir.passes.manager.nearest import did_you_mean
+from convir.dialects.nearest import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

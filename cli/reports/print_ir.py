@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from convir.cli.arguments.parser import UsageError
 from convir.cli.files.streams import write_output
-from convir.passes.manager.nearest import did_you_mean
+from convir.dialects.nearest import did_you_mean
 from convir.passes.manager.registry import ALL_PASSES, find_pass
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from xdsl.utils.arg_spec import parse_spec
 from xdsl.utils.exceptions import ArgSpecParseError
 
+from convir.dialects.nearest import did_you_mean
 from convir.passes.manager.fixpoint import FixpointPass
-from convir.passes.manager.nearest import did_you_mean
 from convir.passes.manager.old_options import todays_options
 from convir.passes.manager.registry import ALL_PASSES, find_pass, installed_passes
 

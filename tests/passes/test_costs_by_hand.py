@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from xdsl.dialects.builtin import bf16, f16, f32, f64, i8
 
+from convir.dialects.nearest import did_you_mean
 from convir.passes import run
 from convir.passes.convert_strided_insert_slice_to_generic.costs import (
     Traffic,
@@ -17,7 +18,6 @@ from convir.passes.convert_strided_insert_slice_to_generic.costs import (
 from convir.passes.decompose_strided_dgrad.costs import Product, pass_us, products_us
 from convir.passes.decompose_strided_dgrad.pass_ import DecomposeStridedDgradPass
 from convir.passes.machine_costs import ASSUMED, MachineCosts
-from convir.passes.manager.nearest import did_you_mean
 
 if TYPE_CHECKING:
     from xdsl.ir import Attribute

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, NoReturn, TypeVar, cast
 
 from xdsl.dialects.builtin import (
@@ -40,6 +39,7 @@ from convir.dialects.compat.parsing.lexer import ConvirLexer
 from convir.dialects.compat.parsing.literal_parser import LiteralParser
 from convir.dialects.compat.parsing.location_parser import LocationParser
 from convir.dialects.compat.syntax import CUSTOM_SYNTAX
+from convir.dialects.nearest import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -185,11 +185,11 @@ class ConvirParser(LiteralParser, LocationParser, Parser):
         prefix, dot, _ = name.partition(".")
         dialect = self.ctx.get_optional_dialect(prefix)
         if dialect is not None:
-            hint = _hint(name, (op.name for op in dialect.operations))
+            hint = did_you_mean(name, (op.name for op in dialect.operations))
             self.raise_error(f"unknown operation '{name}'{hint}", span)
         if not dot:
             self.raise_error(f"unknown operation '{name}'", span)
-        hint = _hint(prefix, self.ctx.registered_dialect_names)
+        hint = did_you_mean(prefix, self.ctx.registered_dialect_names)
         self.raise_error(f"dialect '{prefix}' of operation '{name}' is not registered{hint}", span)
 
     def _bind_results(self, op: Operation, names: list[tuple[Span, int]], at: Span) -> None:
@@ -352,11 +352,6 @@ class ConvirParser(LiteralParser, LocationParser, Parser):
             if match is not None and not 0 < int(match[1]) <= MAX_INTEGER_BITS:
                 self.raise_error(f"integer width must be from 1 to {MAX_INTEGER_BITS} bits")
         return super()._parse_optional_integer_or_float_type()
-
-
-def _hint(name: str, known: Iterable[str]) -> str:
-    nearest = get_close_matches(name, list(known), n=1)
-    return f", did you mean '{nearest[0]}'?" if nearest else ""
 
 
 def _decoded(data: bytes, name: str) -> str:

@@ -41,8 +41,8 @@ from typing import (
 )
 
 from convir.analysis.refusal import Refusal
+from convir.dialects.nearest import did_you_mean
 from convir.lowering.kernels.cuda.tile_schedule.partition import Partition
-from convir.passes.manager.nearest import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable
