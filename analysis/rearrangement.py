@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from convir.analysis.structured import Structured
 
 _MAX_NUMBER: Final = (1 << 63) - 1
-"""A coefficient past it is no index: sums of a value with itself double it each time."""
+"""A coefficient past it is not an index: sums of a value with itself double it each time."""
 
 
 @dataclass(frozen=True)

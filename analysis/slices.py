@@ -126,7 +126,7 @@ class SliceView:
 def slice_view(op: Operation | None) -> SliceView | None:
     """The view of `op`.
 
-    None if it is no slice or pad of ranked tensors, if a pad crops (a negative amount), or if
+    None if it is not a slice or pad of ranked tensors, if a pad crops (a negative amount), or if
     its ranks, bounds or strides contradict each other.
     """
     match op:
@@ -177,7 +177,7 @@ def ranked(value: SSAValue) -> AnyTensor:
     """
     value_type = value.type
     if not isinstance(value_type, TensorType):
-        raise TypeError(f"{value} is no ranked tensor")
+        raise TypeError(f"{value} is not a ranked tensor")
     return cast("AnyTensor", value_type)
 
 

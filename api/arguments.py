@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 def check_integer(name: str, value: Any, least: int, *, optional: bool = False) -> None:
-    """Refuse what is no integer of at least `least`, nor None where `optional`.
+    """Refuse what is not an integer of at least `least`, nor None where `optional`.
 
     Raises:
-        TypeError: it is no integer.
+        TypeError: it is not an integer.
         ValueError: it is too small.
     """
     if value is None and optional:
@@ -26,10 +26,10 @@ def check_integer(name: str, value: Any, least: int, *, optional: bool = False) 
 
 
 def check_fraction(name: str, value: Any) -> None:
-    """Refuse what is no number from 0 to 1.
+    """Refuse what is not a number from 0 to 1.
 
     Raises:
-        TypeError: it is no number.
+        TypeError: it is not a number.
         ValueError: it is another one.
     """
     if not isinstance(value, Real) or isinstance(value, bool):
@@ -39,7 +39,7 @@ def check_fraction(name: str, value: Any) -> None:
 
 
 def check_type(name: str, value: Any, kind: type | UnionType, what: str) -> None:
-    """Refuse what is no `kind`, which a user knows as `what`.
+    """Refuse what is not a `kind`, which a user knows as `what`.
 
     Raises:
         TypeError: it is something else.
@@ -62,7 +62,7 @@ def check_pipeline(value: Any) -> None:
 
 
 def check_shapes(value: Any) -> None:
-    """Refuse what is no sequence of shapes, of which each may be None.
+    """Refuse what is not a sequence of shapes, of which each may be None.
 
     Raises:
         TypeError: it is something else.
@@ -81,5 +81,5 @@ def check_shapes(value: Any) -> None:
 
 
 def _described(value: Any) -> str:
-    """A value as errors show it, which may be long: its type, if it is no number."""
+    """A value as errors show it, which may be long: its type, if it is not a number."""
     return repr(value) if isinstance(value, Real | None) else f"a {type(value).__name__}"

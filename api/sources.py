@@ -60,7 +60,7 @@ def source_of(given: Any, shapes: Shapes, size: float) -> Source:
     Raises:
         DiagnosticError: a model cannot be read.
         OSError: a file of text cannot be read.
-        TypeError: `given` is no source.
+        TypeError: `given` is not a source.
         ValueError: a .nam model is given no shape of a block.
     """
     match kind_of(given):

@@ -109,7 +109,7 @@ def predicted(problem: Problem, config: str) -> float:
     """The predicted time of a legal config in µs.
 
     Raises:
-        ValueError: the text is no config.
+        ValueError: the text is not a config.
     """
     if config == GEMM:
         return library.predict(problem.contraction, problem.epilogue, DEFAULT_TARGET)

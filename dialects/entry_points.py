@@ -73,7 +73,7 @@ def installed(group: str, kind: type[T]) -> tuple[T, ...]:
         if isinstance(value, kind):
             loaded.append(value)
         else:
-            _log.warning("the entry point %s of %s is no %s", point.name, group, kind.__name__)
+            _log.warning("the entry point %s of %s is not a %s", point.name, group, kind.__name__)
     return tuple(loaded)
 
 

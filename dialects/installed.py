@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 def installed_universe() -> Universe:
     """The dialects and passes of all packages but xDSL and convir, found once.
 
-    A package that cannot be loaded, or whose entry point is no `Universe`, is left out with a
+    A package that cannot be loaded, or whose entry point is not a `Universe`, is left out with a
     warning. Of two packages that offer one name the first in alphabetical order is taken, with a
     warning too.
     """

@@ -126,7 +126,7 @@ def _check_addressable(values: Values, problem: ConvProblem) -> None:
 def strip_comment(line: str) -> str:
     """A line of a commands file without its comment: a word that begins with `#` and the rest.
 
-    `-#`, the depth stride, begins with a dash and is no comment.
+    `-#`, the depth stride, begins with a dash and is not a comment.
     """
     return re.sub(r"(?:^|\s)#.*", "", line).rstrip()
 

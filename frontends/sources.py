@@ -52,7 +52,7 @@ def kind_of(given: Any) -> SourceKind:
     """What `given` is, by its type, its suffix, its first word, and the files there are.
 
     Raises:
-        TypeError: it is no source.
+        TypeError: it is not a source.
     """
     onnx = sys.modules.get("onnx")  # there is no ModelProto before onnx was imported
     if onnx is not None and isinstance(given, onnx.ModelProto):
@@ -92,7 +92,7 @@ def read_source(given: Any, *, shapes: Shapes = (), size: float = 1.0) -> Module
     Raises:
         DiagnosticError: it is wrong.
         OSError: a file of text cannot be read.
-        TypeError: it is no source.
+        TypeError: it is not a source.
         ValueError: a .nam model is given no shape of a block.
     """
     match kind_of(given):

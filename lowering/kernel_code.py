@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def llvm_code(module: ModuleOp, cpu: CpuTarget) -> str:
-    """The LLVM IR of every kernel that is no library call, before LLVM optimizes it.
+    """The LLVM IR of every kernel that is not a library call, before LLVM optimizes it.
 
     Raises:
         DiagnosticError: a kernel has no code for a CPU; located at the kernel.
@@ -40,7 +40,7 @@ def llvm_code(module: ModuleOp, cpu: CpuTarget) -> str:
 
 
 def cuda_code(module: ModuleOp, gpu: Gpu) -> str:
-    """The CUDA C++ of every kernel that is no library call: one `__global__` function a loop nest.
+    """The CUDA C++ of every kernel that is not a library call: one `__global__` function per nest.
 
     Raises:
         DiagnosticError: a kernel has no code for a GPU; located at the kernel.
@@ -53,7 +53,7 @@ def cuda_code(module: ModuleOp, gpu: Gpu) -> str:
 
 
 def cuda_plans(module: ModuleOp, gpu: Gpu) -> list[tuple[kernel.FuncOp, KernelPlan]]:
-    """What a GPU launches for every kernel that is no library call.
+    """What a GPU launches for every kernel that is not a library call.
 
     Raises:
         DiagnosticError: a kernel has no code for a GPU; located at the kernel.

@@ -87,7 +87,7 @@ def plan_filter(op: Operation, layout: str, rule: LayoutRule) -> FilterPlan | Re
     if not channels:
         return Refusal("its filter has no input channels")
     if dims.inputs[image].index[-1].bare not in channels:
-        return Refusal("the innermost dimension of its windowed operand is no input channel")
+        return Refusal("the innermost dimension of its windowed operand is not an input channel")
     if loops[-1] in channels:
         return Refusal("its filter has its channels last")
     reason = _gain(dims, weights, taps, channels, rule)

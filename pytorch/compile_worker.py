@@ -59,7 +59,7 @@ def answer(request: Request) -> Answer | Refusal:
 def main() -> None:
     """Answer requests until the input ends."""
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # What the compiler prints is no answer.
+    os.dup2(2, 1)  # The compiler may print: only answers go to standard output.
     while True:
         try:
             request = pickle.load(requests)

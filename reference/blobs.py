@@ -105,7 +105,7 @@ def _read_blob(blob: BlobAttr, path: Path, shape: Sequence[int], dtype: DType) -
     try:
         found = path.stat()
         if not S_ISREG(found.st_mode):
-            raise BlobError(f"{where} cannot be read: it is no regular file")
+            raise BlobError(f"{where} cannot be read: it is not a regular file")
         stamp = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
         tensor = _tensors(str(path), stamp).get(key)
         if tensor is None:

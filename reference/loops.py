@@ -166,7 +166,7 @@ def evaluate_affine(expr: AffineExpr, dims: Sequence[Array], symbols: Sequence[A
     if isinstance(expr, AffineSymExpr):
         return symbols[expr.position]
     if not isinstance(expr, AffineBinaryOpExpr):
-        raise TypeError(f"{expr} is no affine expression")
+        raise TypeError(f"{expr} is not an affine expression")
     lhs = evaluate_affine(expr.lhs, dims, symbols)
     rhs = evaluate_affine(expr.rhs, dims, symbols)
     match expr.kind:

@@ -122,7 +122,7 @@ class DynamicExecutable(Executable):
         Args and Returns: as of any `Executable`.
 
         Raises:
-            TypeError: an argument is no array, or has another dtype than the program's.
+            TypeError: an argument is not an array, or has another dtype than the program's.
             ValueError: the number or the shape of the arguments does not fit the program's, or
                 `out` cannot be written in place.
             DiagnosticError: the sizes contradict each other; located at the op.

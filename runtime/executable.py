@@ -178,7 +178,7 @@ class Executable:
             device.
 
         Raises:
-            TypeError: an argument is no array of plain memory, or has another dtype than the
+            TypeError: an argument is not an array of plain memory, or has another dtype than the
                 program's.
             ValueError: the number or the shape of the arguments differs from the program's, or
                 `out` cannot be written in place; an array or the stream belongs to another GPU.

@@ -143,7 +143,7 @@ class _Reader:
             case func.ReturnOp():
                 pass
             case _:
-                raise PassFailedException(f"{op.name} is no runtime call")
+                raise PassFailedException(f"{op.name} is not a runtime call")
 
     def _define(self, value: SSAValue, space: Space, index: int) -> None:
         spec = _spec(value.type)

@@ -209,7 +209,7 @@ def _check_options(text: str, where: str) -> None:
             continue
         known = _known_options(script if tools[0] == "python" else tools[0])
         for option in options_of(part):
-            assert option in known, f"{where}: {option} is no option of {tools[0]} {script}"
+            assert option in known, f"{where}: {option} is not an option of {tools[0]} {script}"
 
 
 @cache

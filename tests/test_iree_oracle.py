@@ -38,7 +38,7 @@ OWN_OPS = re.compile(r'(?:^|[\s"=(])(?:conv|kernel|rt)\.[a-z]', re.MULTILINE)
 """Ops, types and attributes of our own dialects, which IREE does not know."""
 
 NO_MODULE = {"--verify-diagnostics", "--allow-unregistered-dialect"}
-"""Options under which what is printed is no module, or not one that IREE could know."""
+"""Options under which what is printed is not a module, or not one that IREE could know."""
 
 PROCESSES = 2
 

@@ -50,7 +50,7 @@ def scatter_generic(op: Operation | None) -> SliceView | Refusal:
     """
     view = structured(op)
     if op is None or view is None or not isinstance(op, GenericOp):
-        return Refusal("it is no linalg.generic")
+        return Refusal("it is not a linalg.generic")
     if (refusal := _not_a_map_over_result(view)) is not None:
         return refusal
     select = _yielded(view)
@@ -145,7 +145,7 @@ def _tests_by_loop(condition: SSAValue) -> dict[int, tuple[SSAValue, ...]] | Ref
             stack.extend(test.op.operands)
         else:
             break
-    return Refusal("its condition is no conjunction of one test per dimension")
+    return Refusal("its condition is not a conjunction of one test per dimension")
 
 
 def _source_dims_by_loop(

@@ -191,11 +191,11 @@ def zero_of(scalar_type: Attribute) -> Constant:
     """Zero as an attribute of `scalar_type`.
 
     Raises:
-        TypeError: `scalar_type` is no float, integer or index type.
+        TypeError: `scalar_type` is not a float, integer or index type.
     """
     zero = constant_of(0, scalar_type)
     if zero is None:
-        raise TypeError(f"{scalar_type} is no scalar type")
+        raise TypeError(f"{scalar_type} is not a scalar type")
     return zero
 
 

@@ -122,10 +122,10 @@ def _filled(spec: re.Match[str], where: str, rng: np.random.Generator) -> Array:
     try:
         values = [_number(word) for word in words]
         if dtype.kind in _INTEGER_KINDS and not all(_holds(dtype, value) for value in values):
-            raise UsageError(f"{where}: '{fill}' is no value of {element}")
+            raise UsageError(f"{where}: '{fill}' is not a value of {element}")
         numbers = convert(np.array(values), dtype)
     except (ValueError, OverflowError) as error:
-        raise UsageError(f"{where}: '{fill}' is no value of {element}") from error
+        raise UsageError(f"{where}: '{fill}' is not a value of {element}") from error
     if numbers.size == 1:
         return np.full(shape, numbers[0])
     if numbers.size != prod(shape):

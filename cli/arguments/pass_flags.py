@@ -55,7 +55,7 @@ def _as_text(flag: str) -> str:
 
 
 def _is_pass(name: str) -> bool:
-    # Only a command line with a word that is no option asks what passes there are.
+    # Only a command line with a word that is not an option asks what passes there are.
     from convir.passes.manager.pipeline_text import is_known  # noqa: PLC0415
 
     return is_known(name)

@@ -104,7 +104,7 @@ def _frames(shapes: Sequence[Sequence[int] | None]) -> int:
 
 def _shape(text: str) -> tuple[int, ...]:
     if _SHAPE.fullmatch(text) is None:
-        raise UsageError(f"--input {text}: is no shape such as 1x3x224x224")
+        raise UsageError(f"--input {text}: is not a shape such as 1x3x224x224")
     return tuple(map(int, text.split("x")))
 
 

@@ -62,9 +62,9 @@ def pipeline_of(data: bytes, name: str) -> str:
     """The pipeline that a reproducer runs.
 
     Raises:
-        UsageError: the text of `name` is no reproducer.
+        UsageError: the text of `name` is not a reproducer.
     """
     found = _PIPELINE.search(data)
     if found is None:
-        raise UsageError(f"--run-reproducer: {name} names no pipeline: it is no reproducer")
+        raise UsageError(f"--run-reproducer: {name} names no pipeline: it is not a reproducer")
     return _ESCAPED.sub(r"\1", found[1].decode(errors="replace"))

@@ -54,7 +54,7 @@ class Scatter:
     offsets: tuple[int, int]
 
     def holds(self, row: int, column: int) -> bool:
-        """Whether a position is no zero."""
+        """Whether a position is not a zero."""
         at = zip((row, column), self.offsets, self.strides, strict=True)
         return all(i >= offset and (i - offset) % stride == 0 for i, offset, stride in at)
 

@@ -93,7 +93,7 @@ class BlobAttr(ParametrizedAttribute):
     def verify(self) -> None:
         """The digest has the form of one."""
         if _DIGEST.fullmatch(self.digest.data) is None:
-            raise VerifyException(f'"{self.digest.data}" is no SHA-256 digest in hexadecimal')
+            raise VerifyException(f'"{self.digest.data}" is not a SHA-256 digest in hexadecimal')
 
 
 def move_blobs(module: Operation, moved: Callable[[str], str]) -> None:

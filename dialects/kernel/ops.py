@@ -69,7 +69,7 @@ def verify_configs(configs: Attribute | None) -> None:
     """Check that each entry of `configs` maps a device to the string of one kernel config.
 
     Raises:
-        VerifyException: it is no dictionary, or an entry is no string.
+        VerifyException: it is not a dictionary, or an entry is not a string.
     """
     if configs is None:
         return

@@ -131,7 +131,7 @@ def verify_program(function: func.FuncOp) -> None:
     """Check what a function that says it is a program must be.
 
     Raises:
-        VerifyException: an argument is no buffer, the number of outputs is none, the function
+        VerifyException: an argument is not a buffer, the number of outputs is none, the function
             returns something, branches, or has two arenas.
     """
     if PROGRAM_ATTR not in function.attributes:

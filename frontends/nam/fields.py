@@ -34,7 +34,7 @@ class Fields:
             NamError: it is none.
         """
         if not isinstance(value, dict):
-            raise NamError(file, f"{path or 'the file'} is no object")
+            raise NamError(file, f"{path or 'the file'} is not an object")
         return Fields(file, path, cast("dict[str, Any]", value))
 
     def error(self, key: str, message: str) -> NamError:
@@ -54,7 +54,7 @@ class Fields:
         """Raise the error of a field that nothing asked for, and that is none of `ignored`."""
         for key in self.values:
             if key not in self._asked and key not in ignored:
-                raise self.error(key, "is no field that is supported")
+                raise self.error(key, "is not a field that is supported")
 
     def raw(self, key: str, default: Any = _REQUIRED) -> Any:
         """Whatever stands there.
@@ -81,7 +81,7 @@ class Fields:
         """A finite number."""
         value = self.raw(key, default)
         if type(value) not in (int, float) or not _is_finite(value):
-            raise self.error(key, f"is {value!r}, no finite number")
+            raise self.error(key, f"is {value!r}, not a finite number")
         return float(value)
 
     def flag(self, key: str, default: bool = _REQUIRED) -> bool:
@@ -110,14 +110,14 @@ class Fields:
         """A list of finite numbers."""
         values = self.array(key)
         if any(type(value) not in (int, float) or not _is_finite(value) for value in values):
-            raise self.error(key, "holds something that is no finite number")
+            raise self.error(key, "holds something that is not a finite number")
         return tuple(map(float, values))
 
     def array(self, key: str) -> list[Any]:
         """A list."""
         value = self.raw(key)
         if not isinstance(value, list):
-            raise self.error(key, "is no list")
+            raise self.error(key, "is not a list")
         return cast("list[Any]", value)
 
     def inner(self, key: str) -> Fields:

@@ -52,7 +52,7 @@ def import_nam(
 
     Raises:
         NamError: the file cannot be read, or says something that is not supported.
-        ValueError: `frames` is no positive number, or there is no room for them; `size` is
+        ValueError: `frames` is not a positive number, or there is no room for them; `size` is
             none from 0 to 1.
     """
     room = frames if room is None else room

@@ -57,7 +57,7 @@ def read_nam(file: str | Path, size: float = 1.0) -> NamFile:
     except OSError as error:
         raise NamError(name, error.strerror or str(error)) from error
     except ValueError as error:
-        raise NamError(name, f"is no JSON: {error}") from error
+        raise NamError(name, f"is not JSON: {error}") from error
     except RecursionError:
         raise NamError(name, "is nested too deeply") from None
     model = _chosen(Fields.of(name, "", content), size)
@@ -75,7 +75,7 @@ def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_constant(word: str) -> Any:
-    raise ValueError(f"{word} is no number")
+    raise ValueError(f"{word} is not a number")
 
 
 def _sample_rate(model: Fields) -> float:

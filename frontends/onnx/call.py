@@ -211,13 +211,13 @@ class Call:
         """
         array = self.known(position, what)
         if array.size != 1 or element_type_of_array(array) is None:
-            raise self.error(f"{what} (input #{position}) is no single number")
+            raise self.error(f"{what} (input #{position}) is not a single number")
         return array.item()
 
     def _list(self, position: int, what: str, kinds: str, name: str) -> list[Any]:
         array = self.known(position, what)
         if array.ndim > 1 or array.dtype.kind not in kinds:
-            raise self.error(f"{what} (input #{position}) is no list of {name}")
+            raise self.error(f"{what} (input #{position}) is not a list of {name}")
         return array.reshape(-1).tolist()
 
     def is_known(self, position: int) -> bool:

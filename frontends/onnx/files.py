@@ -13,14 +13,14 @@ def located(folder: Path, name: str) -> Path:
     """The file `name` beside a model in `folder`, or in a folder beside it.
 
     Raises:
-        ValueError: it lies elsewhere, or is no file.
+        ValueError: it lies elsewhere, or is not a file.
     """
     parts = name.split("/")
     if not name or "\0" in name or ".." in parts or name.startswith("/"):
         raise ValueError(f"'{name}' is not in the folder of the model")
     path = folder / name
     if not path.is_file():
-        raise ValueError(f"'{name}' is no file in the folder of the model")
+        raise ValueError(f"'{name}' is not a file in the folder of the model")
     return path
 
 
@@ -29,7 +29,7 @@ def external_files(path: Path) -> tuple[str, ...]:
 
     Raises:
         OnnxError: the package onnx is missing.
-        Exception: whatever it raises for a file that is no model.
+        Exception: whatever it raises for a file that is not a model.
     """
     from convir.frontends.onnx.errors import onnx_library  # noqa: PLC0415  (brings xDSL along)
 

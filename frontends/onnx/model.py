@@ -73,7 +73,7 @@ def read_model(source: str | Path | Any) -> Model:
     """The model in a file, or a `ModelProto`.
 
     Raises:
-        OnnxError: the package onnx is missing, the file is no model, or holds what no version
+        OnnxError: the package onnx is missing, the file is not a model, or holds what no version
             of this front end reads.
     """
     if not isinstance(source, str | Path):
@@ -85,7 +85,7 @@ def read_model(source: str | Path | Any) -> Model:
     except OSError as error:
         raise OnnxError(file, error.strerror or str(error)) from error
     except Exception as error:
-        raise OnnxError(file, f"is no ONNX model: {error}") from error
+        raise OnnxError(file, f"is not an ONNX model: {error}") from error
     return _model(proto, file)
 
 
@@ -99,7 +99,7 @@ def _model(proto: Any, file: str) -> Model:
 def _read(proto: Any, file: str) -> Model:
     graph = proto.graph
     if not graph.output:
-        raise OnnxError(file, "is no ONNX model: its graph has no outputs")
+        raise OnnxError(file, "is not an ONNX model: its graph has no outputs")
     if graph.sparse_initializer:
         raise OnnxError(file, "sparse initializers are not supported")
     opsets = [entry.version for entry in proto.opset_import if entry.domain in _DEFAULT_DOMAINS]
@@ -219,7 +219,7 @@ def _constant(node: Node, file: str) -> Array:
     for name, value in node.attributes.items():
         if name in dtypes:
             return np.asarray(value, dtypes[name])
-    raise OnnxError(file, f"{node}: has a value that is no dense tensor of numbers")
+    raise OnnxError(file, f"{node}: has a value that is not a dense tensor of numbers")
 
 
 def _port(value: Any, file: str) -> Port:

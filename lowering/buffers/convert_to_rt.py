@@ -199,7 +199,7 @@ class _Program:
         argument = updated_argument(callee, result)
         if argument is None or out not in self.states or self.states[out] != inputs[argument]:
             return
-        # One memory for both is no copy.
+        # One memory for both: nothing is copied.
         self._emit(rt.CopyOp(inputs[argument], out))
         inputs[argument] = out
 
@@ -246,7 +246,7 @@ def convert_function(function: func.FuncOp, device: str, gpu: Target | None) -> 
     """The rt program of a function on tensors whose kernels are outlined.
 
     Raises:
-        DiagnosticError: an op is no kernel call, reshape or constant; a size is dynamic.
+        DiagnosticError: an op is not a kernel call, reshape or constant; a size is dynamic.
     """
     old = function.body.block
     returned = old.last_op

@@ -144,7 +144,7 @@ def _parsed(family: KernelFamily, config: str) -> KernelConfig | Refusal:
     try:
         return family.parse(read_config(config))
     except ValueError as error:
-        return Refusal(f"'{config}' is no config of {family.name}: {error}")
+        return Refusal(f"'{config}' is not a config of {family.name}: {error}")
 
 
 def _launches(

@@ -27,7 +27,7 @@ RESERVED_BYTES: Final = 1024
 _PACKAGE: Final = "convir.lowering.kernels"
 _DEFAULT: Final = "h200"
 _CPU: Final = "cpu"
-"""The file of what is no GPU."""
+"""The file of what is not a GPU."""
 _SUFFIX: Final = ".toml"
 
 
@@ -95,7 +95,7 @@ class Target:
         """
         arch, *rest = text.split(":", 3)
         if not arch.startswith("sm_") or len(rest) < len(("multiprocessors", "shared_bytes")):
-            raise ValueError(f"'{text}' is no GPU: ARCH:MULTIPROCESSORS:SHARED_BYTES[:NAME]")
+            raise ValueError(f"'{text}' is not a GPU: ARCH:MULTIPROCESSORS:SHARED_BYTES[:NAME]")
         multiprocessors, shared_bytes = map(int, rest[:2])
         return target_of(arch, multiprocessors, shared_bytes, "".join(rest[2:]))
 

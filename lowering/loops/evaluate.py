@@ -61,7 +61,7 @@ def static_shape(value: SSAValue) -> tuple[int, ...]:
     """The shape of a tensor value.
 
     Raises:
-        PassFailedException: the value is no tensor, or one of its sizes is dynamic.
+        PassFailedException: the value is not a tensor, or one of its sizes is dynamic.
     """
     value_type = value.type
     if not isinstance(value_type, TensorType):
@@ -168,7 +168,7 @@ class Evaluator:
             TypeError: it differs between lanes, of which scalar code has none.
         """
         if not isinstance(value, SSAValue):
-            raise TypeError("a value of many lanes is no scalar")
+            raise TypeError("a value of many lanes is not a scalar")
         return value
 
     def index_value(self, index: Index) -> Value:
@@ -280,7 +280,7 @@ class Evaluator:
         if isinstance(condition, bool):
             return if_true() if condition else if_false()
         if isinstance(condition, Flags):
-            raise TypeError("a condition of many lanes is no scalar")
+            raise TypeError("a condition of many lanes is not a scalar")
         blocks = [Block(), Block()]
         outer = self.builder.insertion_point
         values: list[SSAValue] = []
@@ -391,7 +391,7 @@ def _size(op: tensor.DimOp) -> int:
     """The size that a `tensor.dim` of a static tensor asks for.
 
     Raises:
-        PassFailedException: the number of the dimension is no constant of its rank.
+        PassFailedException: the number of the dimension is not a constant of its rank.
     """
     shape, dim = static_shape(op.source), scalar_constant(op.index)
     if not isinstance(dim, IntegerAttr) or not 0 <= dim.value.data < len(shape):

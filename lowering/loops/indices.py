@@ -87,7 +87,7 @@ class IndexBuilder:
             TypeError: the index differs between lanes, of which scalar code has none.
         """
         if isinstance(index, Lanes):
-            raise TypeError("an index of many lanes is no scalar")
+            raise TypeError("an index of many lanes is not a scalar")
         return self.constant(index) if isinstance(index, int) else index
 
     def add(self, a: Index, b: Index) -> Index:
@@ -172,7 +172,7 @@ class IndexBuilder:
             if isinstance(condition, bool):
                 continue
             if isinstance(condition, Flags):
-                raise TypeError("a condition of many lanes is no scalar")
+                raise TypeError("a condition of many lanes is not a scalar")
             both = arith.AndIOp(result, condition) if result is not None else None
             result = condition if both is None else self._emit(both)
         return True if result is None else result

@@ -83,7 +83,7 @@ def _changed(op: Kernel, config: str, choice: Choice, gpu: Target) -> str | Refu
 
     family = family_of(config)
     if family is None:
-        return Refusal(f"'{config}' is no config of a family")
+        return Refusal(f"'{config}' is not a config of a family")
     asked = choice.of(config)
     if isinstance(asked, Refusal):
         return asked

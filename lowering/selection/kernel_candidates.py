@@ -85,7 +85,7 @@ class Candidates:
     def refusal(self, config: str) -> Refusal | None:
         """Why a config from anywhere is not legal here; None if it is."""
         if config == GEMM:
-            return None if self.has_gemm else Refusal("it is no GEMM of the library")
+            return None if self.has_gemm else Refusal("it is not a GEMM of the library")
         plan = plan_on(self.gpu, self.problem, config)
         return plan if isinstance(plan, Refusal) else None
 

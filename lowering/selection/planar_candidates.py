@@ -81,7 +81,7 @@ def _digest(text: str) -> str:
 
 
 def planar_candidates_of(function: kernel.FuncOp, cpu: CpuTarget) -> PlanarCandidates | Refusal:
-    """The configs of a kernel, or why it is no planar one."""
+    """The configs of a kernel, or why it is not a planar one."""
     found = read_planar(function)
     return found if isinstance(found, Refusal) else PlanarCandidates(found, cpu)
 

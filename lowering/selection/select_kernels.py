@@ -214,7 +214,7 @@ class SelectKernelsPass(ModulePass):
         target = target_of(self.device, todays_option(self.device, self.target, self.gpu))
         for name in self.without:
             if name not in IMPLEMENTATIONS[self.device]:
-                raise PassFailedException(f"'{name}' is no implementation for {self.device}")
+                raise PassFailedException(f"'{name}' is not an implementation for {self.device}")
         to = Selection(target, self.records, self.without)
         for region in [r for r in op.walk() if isinstance(r, kernel.RegionOp)]:
             given = config_of(region, self.device)

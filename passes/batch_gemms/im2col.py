@@ -7,8 +7,8 @@ The loops over the matrix's rows and columns become those over channels, taps an
 was collapsed from, and im2col's indices become the contraction's. Sums keep their order.
 Preconditions: the matrix is a rearrangement of one tensor, collapsed; each dimension of that tensor
 is indexed by at most one loop over the result and one reduced loop, from 0 on; at most one reduced
-loop is no tap. A matrix that is no larger than the tensor, as that of a strided 1x1 convolution, is
-written: its elements lie closer together.
+loop is not a tap. A matrix that is no larger than the tensor, as that of a strided 1x1 convolution,
+is written: its elements lie closer together.
 """
 
 from __future__ import annotations

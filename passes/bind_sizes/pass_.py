@@ -251,7 +251,7 @@ def parse_shape(text: str) -> Shape:
     if text == SCALAR:
         return ()
     if _SHAPE.fullmatch(text) is None:
-        raise PassFailedException(f"'{text}' is no shape such as 4x8 or {SCALAR}")
+        raise PassFailedException(f"'{text}' is not a shape such as 4x8 or {SCALAR}")
     shape = tuple(map(int, text.split("x")))
     if max(shape) > MAX_SIZE:
         raise PassFailedException(f"'{text}' has a size that no index holds")

@@ -68,7 +68,7 @@ def with_batch(
         return Refusal(f"there is no function '{function}' with a body")
     arguments = func.body.block.args
     if not arguments or not _shape(arguments[0]):
-        return Refusal("the first argument is no tensor with a leading dimension")
+        return Refusal("the first argument is not a tensor with a leading dimension")
     ties = _Ties(independent)
     for op in func.body.block.ops:
         _tie(op, ties)

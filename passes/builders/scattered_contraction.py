@@ -39,7 +39,7 @@ def contraction_of(op: Operation, scatter: Scatter) -> ContractionDims | Refusal
     """The contraction `op`, which reads `scatter`, if it can be rebuilt on other shapes."""
     dims = contraction_dims(op)
     if isinstance(dims, Refusal):
-        return Refusal(f"{op.name}, which reads it, is no contraction: {dims}")
+        return Refusal(f"{op.name}, which reads it, is not a contraction: {dims}")
     if len(op.results) != 1:
         return Refusal(f"{op.name}, which reads it, writes to a buffer")
     if any(is_encoded(value) for user in (op, *scatter.path) for value in user.operands):

@@ -12,7 +12,7 @@ DEVICES: Final = ("host", "cuda")
 
 
 def check_device(device: str) -> None:
-    """Refuse what is no device.
+    """Refuse what is not a device.
 
     Raises:
         PassFailedException: it is none.
@@ -22,7 +22,7 @@ def check_device(device: str) -> None:
 
 
 def check_workspace(workspace_bytes: int | None) -> None:
-    """Refuse what is no number of bytes; None is no limit.
+    """Refuse what is not a number of bytes; None means no limit.
 
     Raises:
         PassFailedException: it is negative.

@@ -74,7 +74,7 @@ def run(
         DiagnosticError: the source is wrong, a pass failed on it, or a check did.
         PassCrashError: a pass is broken.
         OSError: a file of text cannot be read.
-        TypeError: `source` is no source.
+        TypeError: `source` is not a source.
         ValueError: a .nam model is given no shape of a block.
     """
     passes = _passes_of((pipeline,) if isinstance(pipeline, str) else pipeline)

@@ -53,7 +53,7 @@ def _(op: Operation, operands: tuple[Array, ...], frame: Frame) -> tuple[Array, 
 
 
 def nest_of(op: Operation, operands: Sequence[Array], frame: Frame) -> Nest | None:
-    """The loop nest of `op` on `operands`; None if it is no structured op."""
+    """The loop nest of `op` on `operands`; None if it is not a structured op."""
     view = structured(op)
     if view is not None:
         inputs = len(view.inputs)

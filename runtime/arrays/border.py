@@ -45,7 +45,7 @@ class ArrayBorder:
         Arrays that are ready need not come here.
 
         Raises:
-            TypeError: `value` is no array, or has another dtype than `spec`.
+            TypeError: `value` is not an array, or has another dtype than `spec`.
             ValueError: it has another shape.
         """
         what = f"argument {position}"
@@ -59,7 +59,7 @@ class ArrayBorder:
         """The array `value` to write a result into.
 
         Raises:
-            TypeError: `value` is no array, or has another dtype than `spec`.
+            TypeError: `value` is not an array, or has another dtype than `spec`.
             ValueError: it has another shape, or is not dense, aligned and writable.
         """
         if self.is_ready(value, spec) and value.flags.writeable:
@@ -200,7 +200,7 @@ def _scalar(value: Any, spec: TensorSpec) -> Array:
     if hasattr(value, "dtype"):
         return np.asarray(value)
     if isinstance(value, float) and spec.dtype.kind in "biu":
-        raise TypeError(f"{value} is no {spec.dtype.name}")
+        raise TypeError(f"{value} is not a value of {spec.dtype.name}")
     return np.array(value, spec.dtype)
 
 

@@ -67,7 +67,7 @@ class ResultMemory:
     def __init__(self, spec: TensorSpec) -> None:
         self._shape, self._dtype = spec.shape, spec.dtype
         self._nbytes = spec.nbytes
-        # Views keep the array that they are of alive if its own memory is no array's.
+        # Views keep the array that they are of alive if its own memory is not an array's.
         self._buffer_of: Any = (ctypes.c_char * self._nbytes).from_buffer
         kept = 1 if self._nbytes <= KEPT_BYTES else 0
         self._free: deque[Any] = deque(maxlen=kept)

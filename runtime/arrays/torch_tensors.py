@@ -50,7 +50,7 @@ def as_plain(value: Any, what: str) -> Any:
     lazy view on the CPU, and else an error.
 
     Raises:
-        TypeError: it is no plain memory; the text says what it is, and what to pass instead.
+        TypeError: it is not plain memory; the text says what it is, and what to pass instead.
     """
     torch: Any = sys.modules.get("torch")
     if torch is None or not isinstance(value, torch.Tensor):

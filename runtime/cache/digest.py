@@ -42,10 +42,10 @@ def digest_of_file(path: Path) -> str:
     """The digest, in hexadecimal, of what a file holds: all of it is read, each time.
 
     Raises:
-        OSError: it cannot be read, or is no regular file: a pipe has no end.
+        OSError: it cannot be read, or is not a regular file: a pipe has no end.
     """
     if not stat.S_ISREG(os.stat(path).st_mode):
-        raise OSError(f"'{path}' is no regular file")
+        raise OSError(f"'{path}' is not a regular file")
     with open(path, "rb", buffering=0) as file:
         handle, size = file.fileno(), os.fstat(file.fileno()).st_size
 

@@ -3,7 +3,7 @@
 An entry is a file named after its key and the version of its layout: installations of several
 versions may share a folder. It holds a header with the digest of the payload. A writer makes a
 temporary file and renames it over the entry, so a reader sees a whole entry or none, and two
-processes that race write the same bytes. An entry whose digest is wrong, or that is no regular
+processes that race write the same bytes. An entry whose digest is wrong, or that is not a regular
 file, is a miss with a warning, and the next store replaces it.
 
 What others could have written is not read (`private_files`): entries are code that will run.

@@ -33,7 +33,7 @@ _MOST_LINKS = 40
 
 
 class IrregularError(OSError):
-    """What stands in a file's place is no regular file: it may wait for ever, or lead elsewhere."""
+    """What stands in a file's place is not a regular file: it may block for ever or lead away."""
 
 
 class NotPrivateError(OSError):
@@ -51,7 +51,7 @@ def check_folder(folder: Path) -> None:
     Raises:
         NotPrivateError: it is not.
         FileNotFoundError: it, or a folder above it, does not exist.
-        OSError: something in the way is no folder, or cannot be looked at.
+        OSError: something in the way is not a folder, or cannot be looked at.
     """
     path, found = _followed(folder)
     if found.st_mode & _OTHERS_WRITE:
@@ -98,12 +98,12 @@ def opened(path: Path) -> Generator[FileIO]:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO):  # a link; a socket
-            raise IrregularError(f"{path} is no regular file") from error
+            raise IrregularError(f"{path} is not a regular file") from error
         raise
     try:
         found = os.fstat(handle)
         if not stat.S_ISREG(found.st_mode):
-            raise IrregularError(f"{path} is no regular file")
+            raise IrregularError(f"{path} is not a regular file")
         _check_owner(str(path), found)
         if found.st_mode & _OTHERS_WRITE:
             raise _writable(str(path), found)
@@ -140,7 +140,7 @@ def _followed(folder: Path) -> tuple[str, os.stat_result]:
 
     Raises:
         NotPrivateError: something on the way can be replaced by others.
-        OSError: something on the way is no folder, or cannot be looked at.
+        OSError: something on the way is not a folder, or cannot be looked at.
     """
     path, links = os.sep, 0
     found = os.lstat(path)
@@ -169,7 +169,7 @@ def _followed(folder: Path) -> tuple[str, os.stat_result]:
                 path, found = os.sep, os.lstat(os.sep)
             continue
         if not stat.S_ISDIR(within.st_mode):
-            raise NotADirectoryError(f"{inside} is no folder")
+            raise NotADirectoryError(f"{inside} is not a folder")
         path, found = inside, within
     return path, found
 

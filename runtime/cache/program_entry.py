@@ -1,4 +1,4 @@
-"""A compiled program as bytes: text that says what there is, and behind it what is no text.
+"""A compiled program as bytes: text that says what there is, and behind it what is not text.
 
     8 bytes           length of the header, little-endian
     header            JSON, UTF-8
@@ -149,7 +149,7 @@ def _join(header: dict[str, Json], blobs: bytes) -> bytes:
 
 
 def _parts(entry: Entry, key: str | None) -> tuple[dict[str, Json], bytes]:
-    """The header, and what is no text."""
+    """The header, and what is not text."""
     if isinstance(entry, ModelFiles):
         return {"is": "files", "names": entry.names}, b""
     specs = {name: [*map(_written_spec, getattr(entry, name))] for name in ("inputs", "outputs")}
@@ -212,7 +212,7 @@ def _header(content: bytes) -> tuple[dict[str, Json], int]:
     try:
         read: Json = json.loads(content[_LENGTH_BYTES:end])
     except (ValueError, RecursionError) as error:
-        raise FormatError(f"its header is no JSON: {error}") from error
+        raise FormatError(f"its header is not JSON: {error}") from error
     header = cast("dict[str, Json]", read if isinstance(read, dict) else {})
     if header.get("version") != VERSION:
         raise FormatError(f"it is not of version {VERSION}")
@@ -292,7 +292,7 @@ class _Steps:
                 truths = dict(zip(_GEMM_FLAGS, map(_truth, flags), strict=True))
                 return Gemm(a, b, c, **sizes, **truths)
             case _:
-                raise FormatError(f"{kind!r} is no step")
+                raise FormatError(f"{kind!r} is not a step")
 
     def launch(self, row: Json) -> KernelLaunch:
         _, number, entry, items, arguments, alone = _list(row)
@@ -346,19 +346,19 @@ def _specs(rows: Json, least: int = DYNAMIC_SIZE) -> tuple[TensorSpec, ...]:
 def _stream(row: Json) -> StreamSpec:
     states, rate = _list(row)
     if rate is not None and type(rate) not in (int, float):
-        raise FormatError(f"{rate!r} is no sample rate")
+        raise FormatError(f"{rate!r} is not a sample rate")
     return StreamSpec(_size(states), rate)
 
 
 def _list(value: Json) -> list[Json]:
     if not isinstance(value, list):
-        raise FormatError(f"{value!r} is no list")
+        raise FormatError(f"{value!r} is not a list")
     return cast("list[Json]", value)
 
 
 def _text(value: Json) -> str:
     if not isinstance(value, str):
-        raise FormatError(f"{value!r} is no text")
+        raise FormatError(f"{value!r} is not text")
     return value
 
 
@@ -370,7 +370,7 @@ def _truth(value: Json) -> bool:
 
 def _size(value: Json, least: int = 0) -> int:
     if type(value) is not int or value < least:
-        raise FormatError(f"{value!r} is no size")
+        raise FormatError(f"{value!r} is not a size")
     return value
 
 

@@ -139,7 +139,7 @@ class CudaProgram:
         """A context in which this GPU is current, and `stream` if it is not None.
 
         Raises:
-            TypeError: `stream` is no stream.
+            TypeError: `stream` is not a stream.
             ValueError: it belongs to another GPU.
         """
         return OnDevice(self._device, None if stream is None else stream_of(stream, self.index))
@@ -306,7 +306,7 @@ class CudaProgram:
 
         call = self.program.calls[number]
         if not isinstance(call, Launch):
-            raise TypeError(f"call {number} is no launch")
+            raise TypeError(f"call {number} is not a launch")
         _log.warning(
             "%s: an array does not begin at a multiple of %d bytes; loops on single elements "
             "instead",

@@ -125,7 +125,7 @@ class CudaGraph:
             `outputs`, or the only one of them: the next replay overwrites it.
 
         Raises:
-            TypeError: an argument is no array, or has another dtype than the program's.
+            TypeError: an argument is not an array, or has another dtype than the program's.
             ValueError: the number or the shape of the arguments differs from the program's.
         """
         specs = self._compiled.inputs

@@ -69,7 +69,7 @@ def planar_run(
             return found
         for insertion in found.insertions:
             if launch.inputs[insertion.argument] != launch.outputs[insertion.result]:
-                return Refusal("what it writes in part is no argument's memory")
+                return Refusal("what it writes in part is not an argument's memory")
         arguments: list[Pointer] = []
         for buffer in (*launch.inputs, *launch.outputs):
             place = buffer.space, buffer.index, buffer.offset

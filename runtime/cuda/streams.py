@@ -41,7 +41,7 @@ def stream_of(value: Any, device: int) -> Any:
         device: the number of the GPU that the stream must belong to.
 
     Raises:
-        TypeError: `value` is no stream.
+        TypeError: `value` is not a stream.
         ValueError: it belongs to another GPU.
     """
     cuda = toolkit.cupy().cuda

@@ -320,7 +320,7 @@ class HostProgram:
                 a, b, c = (self._memory_of(x) for x in (step.a, step.b, step.c))
                 return lambda memories: run_gemm(step, memories[a], memories[b], memories[c])
             case _:
-                raise TypeError(f"{type(step).__name__} is no step in Python")
+                raise TypeError(f"{type(step).__name__} is not a step in Python")
 
     def _link(self, step: Step) -> Link:
         start = len(self.pointers) * POINTER_BYTES
@@ -336,7 +336,7 @@ class HostProgram:
                 workers = 1 if step.alone else self.threads
                 return Link(kernel, start, step.items, workers)
             case _:
-                raise TypeError(f"{type(step).__name__} is no machine code")
+                raise TypeError(f"{type(step).__name__} is not machine code")
 
     def _pack(self) -> None:
         """Write the memories that are kept: their contents are the same for every call."""

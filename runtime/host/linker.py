@@ -53,7 +53,7 @@ class Linkers:
         """One library of object files; what they leave undefined is looked up in the process.
 
         Raises:
-            RuntimeError: a symbol is defined nowhere, or a file is no object code.
+            RuntimeError: a symbol is defined nowhere, or a file is not object code.
         """
         builder = llvm.JITLibraryBuilder().add_current_process()
         for code in objects:

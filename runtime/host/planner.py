@@ -122,7 +122,7 @@ class _Planner:
             raise PassFailedException(f"@{call.kernel.sym_name.data}: {launch.reason}")
         if not isinstance(launch, HostLaunch):
             raise PassFailedException(
-                f"@{call.kernel.sym_name.data}: a library's call is no launch"
+                f"@{call.kernel.sym_name.data}: a library's call is not a launch"
             )
         self._launches[key] = launch
         return launch

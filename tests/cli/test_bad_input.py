@@ -63,7 +63,8 @@ def test_numbers_that_a_type_does_not_hold(
     path.write_text(FUNCTION.format(element))
     line = failure("run", [str(path), f"--input={element}={value}"], capsys)
     assert (
-        line == f"convir-run: error: --input={element}={value}: '{value}' is no value of {element}"
+        line
+        == f"convir-run: error: --input={element}={value}: '{value}' is not a value of {element}"
     )
 
 

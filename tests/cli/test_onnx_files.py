@@ -73,7 +73,7 @@ def test_shapes_are_those_of_the_inputs(model: Path, capsys: pytest.CaptureFixtu
         (["--input=1x4x5x6"], 1, "input 'x' has the size 3 in dimension 1, not 4"),
         (["--input=1x3x5"], 1, "input 'x' has rank 4"),
         (["--input=1x3x5x6", "--input=1"], 1, "2 shapes for 1 inputs"),
-        (["--input=1x3xf32"], 2, "is no shape"),
+        (["--input=1x3xf32"], 2, "is not a shape"),
         (["--size=batch"], 2, "is not NAME=N"),
     ],
 )
@@ -96,7 +96,7 @@ def test_what_is_no_model_is_one_error(
     path.write_text(content)
     assert import_main([str(path)]) == 1
     error = capsys.readouterr().err
-    assert error.startswith(f"{path}:0:0: error: is no ONNX model: ")
+    assert error.startswith(f"{path}:0:0: error: is not an ONNX model: ")
     assert error.count("\n") == 1
 
 

@@ -99,4 +99,4 @@ def test_what_is_not_legal_is_not_used(record: Record, caplog: pytest.LogCapture
     save(user_records(), [replace(record, measurements=(*record.measurements, odd))])
     with caplog.at_level(logging.WARNING):
         assert compiled().program.summary(HOST) == [PLANAR]
-    assert "is no config of planar kernels" in caplog.text
+    assert "is not a config of planar kernels" in caplog.text

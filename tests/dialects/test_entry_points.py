@@ -85,7 +85,7 @@ def test_what_cannot_be_loaded_is_left_out(caplog: pytest.LogCaptureFixture) -> 
     ]
     caplog.clear()
     assert entry_points.installed(HOST_KERNELS, Universe) == ()
-    assert "the entry point loops of convir.host_kernels is no Universe" in caplog.text
+    assert "the entry point loops of convir.host_kernels is not a Universe" in caplog.text
     assert entry_points.installed(CUDA_KERNELS, str) == ()
 
 

@@ -214,7 +214,7 @@ def _empty(model: dict[str, Any]) -> None:
         (_with("slimmable", {}), "slimmable is not supported"),
         (_few_weights, "weights has"),
         (_more_weights(0.0), "weights has"),
-        (_more_weights("x"), "no finite number"),
+        (_more_weights("x"), "not a finite number"),
         (_of_another_kind, "architecture 'LSTM' is not supported"),
         (_empty, "config is missing"),
         (_with("channels", True), r"channels is True, no number of at least 1"),
@@ -222,28 +222,28 @@ def _empty(model: dict[str, Any]) -> None:
         (_with("channels", 10**9), "weights has .* numbers, fewer than its model needs"),
         (_far, "its layers remember .* at most 1048576"),
         (_with("dilations", [1] * 10**5), "dilations has 100000 entries, more than 4096"),
-        (_with("kernel", 3), r"config\.layers\[0\]\.kernel is no field that is supported"),
-        (_with("layer1x1", {"active": False, "group": 1}), r"layer1x1\.group is no field"),
-        (_of_config("head_scale", "x"), r"config\.head_scale is 'x', no finite number"),
-        (_of_config("head_scale", 10**400), r"config\.head_scale is 1.*no finite number"),
-        (_of_config("depth", 1), r"config\.depth is no field that is supported"),
+        (_with("kernel", 3), r"config\.layers\[0\]\.kernel is not a field that is supported"),
+        (_with("layer1x1", {"active": False, "group": 1}), r"layer1x1\.group is not a field"),
+        (_of_config("head_scale", "x"), r"config\.head_scale is 'x', not a finite number"),
+        (_of_config("head_scale", 10**400), r"config\.head_scale is 1.*not a finite number"),
+        (_of_config("depth", 1), r"config\.depth is not a field that is supported"),
         (_of_model("sample_rate", -1), "sample_rate is -1, not above 0"),
         (_of_model("sample_rate", 0), "sample_rate is 0, not above 0"),
-        (_of_model("sample_rate", True), "sample_rate is True, no finite number"),
-        (_of_model("sample_rate", float("inf")), "is no JSON: Infinity is no number"),
+        (_of_model("sample_rate", True), "sample_rate is True, not a finite number"),
+        (_of_model("sample_rate", float("inf")), "is not JSON: Infinity is not a number"),
         (_more_weights(1e39), "weights holds a number that f32 does not"),
-        (_more_weights(10**400), "weights holds something that is no finite number"),
-        (_more_weights(True), "weights holds something that is no finite number"),
-        (_more_weights(float("nan")), "is no JSON: NaN is no number"),
+        (_more_weights(10**400), "weights holds something that is not a finite number"),
+        (_more_weights(True), "weights holds something that is not a finite number"),
+        (_more_weights(float("nan")), "is not JSON: NaN is not a number"),
         (_with("head_bias", 1), r"head_bias is 1, neither true nor false"),
         (_with("activation", {"type": 3}), r"activation\.type is 3, no string"),
-        (_with("dilations", 3), r"dilations is no list"),
+        (_with("dilations", 3), r"dilations is not a list"),
         (_with("dilations", []), r"dilations is \[\], no list of numbers of at least 1"),
         (_with("channels", 0.5), r"channels is 0\.5, no number of at least 1"),
         (_with("activation", {"type": "PReLU", "negative_slopes": []}), "negative_slopes is empty"),
         (_with("activation", {"type": "PReLU", "negative_slopes": [1] * 33}), "a PReLU has 33 sl"),
-        (_with("activation", {"type": "PReLU", "slope": 1}), r"activation\.slope is no field"),
-        (_with("activation", {"type": "ReLU", "negative_slope": 1}), "slope is no field"),
+        (_with("activation", {"type": "PReLU", "slope": 1}), r"activation\.slope is not a field"),
+        (_with("activation", {"type": "ReLU", "negative_slope": 1}), "slope is not a field"),
         (_with("condition_size", 2), r"layers\[0\]: condition_size is 2, it gets 1 channels"),
         (_with("head1x1_post_film", {}), "head1x1_post_film is active without a head1x1"),
         (
@@ -251,12 +251,12 @@ def _empty(model: dict[str, Any]) -> None:
             "layer1x1_post_film is active without a layer1x1",
         ),
         (_of_config("layers", []), r"config\.layers is empty"),
-        (_of_config("layers", [3]), r"config\.layers\[0\] is no object"),
+        (_of_config("layers", [3]), r"config\.layers\[0\] is not an object"),
         (
             _of_config("head", {**_HEAD, "activation": {"type": "PReLU", "negative_slopes": [1]}}),
             r"config\.head\.activation with a slope for each channel is not supported",
         ),
-        (_of_config("head", {**_HEAD, "bias": True}), r"config\.head\.bias is no field"),
+        (_of_config("head", {**_HEAD, "bias": True}), r"config\.head\.bias is not a field"),
         (_of_model("architecture", "SlimmableContainer"), r"config\.submodels is missing"),
         (_empty_container, r"config\.submodels is empty"),
     ],
@@ -274,7 +274,7 @@ def test_errors_say_where(change: Any, message: str, tmp_path: Path) -> None:
 def test_other_files(text: str, tmp_path: Path) -> None:
     path = tmp_path / "model.nam"
     path.write_text(text)
-    with pytest.raises(DiagnosticError, match="is no "):
+    with pytest.raises(DiagnosticError, match="is not "):
         import_nam(path, frames=8)
 
 
@@ -288,8 +288,8 @@ def test_other_files(text: str, tmp_path: Path) -> None:
             "has the field 'architecture' twice",
         ),
         ('{"architecture": "' + "x" * 10**5 + '"}', "is not supported, only WaveNet"),
-        ('{"sample_rate": ' + "9" * 5000 + "}", "is no JSON: "),
-        ("\xff", "is no JSON: "),
+        ('{"sample_rate": ' + "9" * 5000 + "}", "is not JSON: "),
+        ("\xff", "is not JSON: "),
     ],
 )
 def test_texts_that_are_no_models(text: str, message: str, tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ CASES: dict[str, Case] = {
         *("ConvTranspose", (WEIGHTS,), {"output_shape": [9]}),
         "'output_shape' has 1 values, not 2",
     ),
-    "order": ("Transpose", (), {"perm": [0, 0, 1, 2]}, "'perm' [0, 0, 1, 2] is no order"),
+    "order": ("Transpose", (), {"perm": [0, 0, 1, 2]}, "'perm' [0, 0, 1, 2] is not an order"),
     "cut too much": ("Pad", (integers(0, 0, 0, -9, 0, 0, 0, 0),), {}, "no tensor has the sizes"),
     "parts below 0": ("Split", (integers(-1, 5),), {"axis": 1}, "no tensor has the sizes"),
     "sizes below 0": ("Reshape", (integers(-5, -20),), {}, "100 elements have no shape"),
@@ -86,9 +86,9 @@ CASES: dict[str, Case] = {
         *("Add", (np.ones(SHAPE, np.float64),), {}),
         "its inputs are of f32 and of f64",
     ),
-    "a bound of two numbers": ("Clip", (scales(0, 1),), {}, "is no single number"),
-    "a list of lists": ("Squeeze", (np.ones((1, 1), np.int64),), {}, "is no list of integers"),
-    "a list of numbers": ("Squeeze", (scales(0),), {}, "is no list of integers"),
+    "a bound of two numbers": ("Clip", (scales(0, 1),), {}, "is not a single number"),
+    "a list of lists": ("Squeeze", (np.ones((1, 1), np.int64),), {}, "is not a list of integers"),
+    "a list of numbers": ("Squeeze", (scales(0),), {}, "is not a list of integers"),
     "an attribute too many": (
         *("Conv", (WEIGHTS,), {"auto_pad": "SAME"}),
         "'auto_pad' is 'SAME'; supported are",
@@ -270,7 +270,7 @@ def test_a_shape_is_needed() -> None:
 
 def test_graphs_without_results_are_no_models() -> None:
     model = model_of([node("Relu", ["x"], ["y"])], {"x": SHAPE}, [])
-    with pytest.raises(OnnxError, match="is no ONNX model: its graph has no outputs"):
+    with pytest.raises(OnnxError, match="is not an ONNX model: its graph has no outputs"):
         import_model(model)
 
 

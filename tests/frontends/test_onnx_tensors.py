@@ -210,8 +210,8 @@ def test_weights_beside_a_model_are_read(folder: Path) -> None:
         ({"location": "../outside.bin"}, "'../outside.bin' is not in the folder of the model"),
         ({"location": "/dev/zero"}, "'/dev/zero' is not in the folder of the model"),
         ({"location": ""}, "'' is not in the folder of the model"),
-        ({"location": "none.bin"}, "'none.bin' is no file in the folder of the model"),
-        ({"location": "fifo"}, "'fifo' is no file in the folder of the model"),
+        ({"location": "none.bin"}, "'none.bin' is not a file in the folder of the model"),
+        ({"location": "fifo"}, "'fifo' is not a file in the folder of the model"),
         ({}, "is not in the folder of the model"),
     ],
 )

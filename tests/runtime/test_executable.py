@@ -246,7 +246,7 @@ func.func @main(%x: tensor<3xf32>, %s: f32, %n: index, %p: i1) -> (tensor<3xf32>
     assert (v.shape, float(v), int(n)) == ((), 5.0, 2)
     r, v, n = executable(x, np.float32(1.5), np.array(1), np.bool_(False))
     assert (float(v), int(n)) == (2.5, 1)
-    with pytest.raises(TypeError, match=r"1\.5 is no int64"):
+    with pytest.raises(TypeError, match=r"1\.5 is not a value of int64"):
         executable(x, 1.5, 1.5, True)
     with pytest.raises(TypeError, match="argument 1 holds float64"):
         executable(x, np.float64(1.5), 1, True)

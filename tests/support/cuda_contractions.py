@@ -72,7 +72,7 @@ def refusal_of_text(
     parse: Callable[[str], Config],
     text: str,
 ) -> str:
-    """Why a text is no config, or why a template does not compute `found` as that config."""
+    """Why a text is not a config, or why a template does not compute `found` as that config."""
     try:
         config = parse(text)
     except ValueError as error:

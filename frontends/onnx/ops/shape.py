@@ -69,7 +69,7 @@ def _transpose(call: Call) -> Sequence[SSAValue]:
     axes = range(len(shape_of(x)))
     order = call.integers("perm", axes[::-1])
     if sorted(order) != list(axes):
-        raise call.error(f"'perm' {list(order)} is no order of {len(axes)} axes")
+        raise call.error(f"'perm' {list(order)} is not an order of {len(axes)} axes")
     return [call.emit.transpose(x, order)]
 
 

@@ -27,6 +27,6 @@ func.func @main(%a: tensor<16x16xf32>) -> tensor<16x16xf32> {
 
 // READ: func.func @main
 
-// What is no reproducer is not run.
+// What is not a reproducer is not run.
 // RUN: not convir-opt %s --run-reproducer 2>&1 | filecheck %s --check-prefix=NONE
 // NONE: convir-opt: error: --run-reproducer: {{.*}}reproducer.mlir names no pipeline

@@ -8,7 +8,7 @@
 // RUN: convir-run 'conv -n 1 -c 2 -H 5 -W 5 -k 3 -F 1' --check | filecheck %s
 // RUN: not convir-run 'conv -n 1 -zz' 2>&1 | filecheck %s --check-prefix=LINE
 
-// What is no .npy file is not written as one.
+// What is not an .npy file is not written as one.
 // RUN: not convir-run %s --output=%t.mp3 2>&1 | filecheck %s --check-prefix=MP3
 // RUN: not convir-run %S/any.nam --input=a.wav --output=%t.mp3 2>&1 | filecheck %s --check-prefix=SOUND
 

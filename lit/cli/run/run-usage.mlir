@@ -16,7 +16,7 @@
 // DTYPE: convir-run: error: --input=2xf16=ONES: is 2xf16, but argument #0 is tensor<2xf32>
 // SHAPE: convir-run: error: --input=3xf32=ONES: is 3xf32, but argument #0 is tensor<2xf32>
 // COUNT: convir-run: error: --input=2xf32=1,2,3: has 3 values for 2 elements
-// VALUE: convir-run: error: --input=2xf32=one: 'one' is no value of f32
+// VALUE: convir-run: error: --input=2xf32=one: 'one' is not a value of f32
 // MISSING: convir-run: error: --input=@{{.*}}.none: No such file or directory
 // FORMAT: convir-run: error: --input=@{{.*}}run-usage.mlir: is not a .npy file that can be read
 // INPUTS: convir-run: error: there are 2 inputs, but the function takes 1

@@ -17,7 +17,7 @@ func.func @computed() -> tensor<2xf32> {
 // -----
 
 func.func @digest() {
-  // expected-error@+1 {{"123" is no SHA-256 digest}}
+  // expected-error@+1 {{"123" is not a SHA-256 digest}}
   %w = conv.constant #conv.blob<"f.npz", "w", "123"> : tensor<2xf32>
   return
 }

@@ -90,7 +90,7 @@ func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
-// A function on tensors is no kernel.
+// A function on tensors is not a kernel.
 func.func private @g(tensor<4xf32>) -> tensor<4xf32>
 func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
   // expected-error@+1 {{@g does not name a kernel.func}}

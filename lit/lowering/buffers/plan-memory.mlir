@@ -32,7 +32,7 @@ func.func @no_temporaries(%x: memref<512xf32>, %y: memref<512xf32>) attributes {
   return
 }
 
-// A function that is no program is left alone.
+// A function that is not a program is left alone.
 // PLANNED-LABEL: func.func @no_program
 // PLANNED-NEXT:  memref.alloc
 func.func @no_program() -> memref<4xf32> {

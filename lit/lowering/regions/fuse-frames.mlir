@@ -87,7 +87,7 @@ func.func @wide(%x: tensor<1x65x16xf32>, %w: tensor<4x65x1xf32>) -> tensor<1x4x1
 
 // -----
 
-// A stride moves more than a frame at a time: it is no convolution along frames, and stays.
+// A stride moves more than a frame at a time: it is not a convolution along frames, and stays.
 // CHECK-LABEL: func.func @strided
 // CHECK-NOT:   kernel.region
 func.func @strided(%x: tensor<1x4x31xf32>, %w: tensor<4x4x1xf32>) -> tensor<1x4x16xf32> {

@@ -34,7 +34,7 @@ func.func @other_template(%x: tensor<8x12x12x64xf32>, %dy: tensor<8x12x12x36xf32
 // -----
 
 // Loops have none either.
-// REMARK: remark: [partition-reduction] kernel.region not rewritten: 'loops' is no config of a family
+// REMARK: remark: [partition-reduction] kernel.region not rewritten: 'loops' is not a config of a family
 func.func @loops(%x: tensor<64xf32>) -> tensor<64xf32> {
   %y = math.exp %x : tensor<64xf32>
   return %y : tensor<64xf32>

@@ -2,7 +2,7 @@
 // RUN: convir-opt %s -p 'convert-conv-to-linalg,decompose-strided-dgrad,canonicalize,cse,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda}' --split-input-file --remarks 2>&1 | filecheck %s --check-prefix=REMARK
 // Who computes a convolution of small groups or few channels, all its phases in one launch.
 
-// REMARK: remark: [select-kernels] {{[a-z_.]+}} implemented: grouped_direct {{.*}} for cuda ({{.*}}): it computes all of the kernel; {{.*}}not few_output_channels: it is no dense convolution to a few channels; not simt_direct: 576 products are unrolled
+// REMARK: remark: [select-kernels] {{[a-z_.]+}} implemented: grouped_direct {{.*}} for cuda ({{.*}}): it computes all of the kernel; {{.*}}not few_output_channels: it is not a dense convolution to a few channels; not simt_direct: 576 products are unrolled
 // CHECK-LABEL: func.func @small_groups
 // CHECK:         kernel.region configs {cuda = "grouped_direct 64x13 warp_channels={{16|32}} rows=1 outputs={{[0-9]+}} tiles={{[0-9]+}} stages=2 warps={{[0-9]+}} producer_warps={{[0-9]+}} copies={{async|tma}} instruction={{mma|wgmma}} blocks=132x{{[0-9]+}}"} {
 // CHECK-NOT:     kernel.region

@@ -29,7 +29,7 @@ func.func @short_reduction(%x: tensor<2x7x7x512xbf16>, %dy: tensor<2x7x7x512xbf1
 }
 
 // -----
-// Not by wgmma because a row of 100 channels is no multiple of 16 bytes.
+// Not by wgmma because a row of 100 channels is not a multiple of 16 bytes.
 
 // CHECK-LABEL: @odd_rows
 // CHECK-NOT: sm90_wgrad

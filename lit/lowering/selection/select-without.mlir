@@ -3,7 +3,7 @@
 // RUN: not convir-opt %s -p 'fuse-epilogue,form-kernel-regions,select-kernels{device=cuda without=scatter}' 2>&1 | filecheck %s --check-prefix=UNKNOWN
 // Without templates a contraction is a library call; the rounding behind it belongs to that call.
 
-// UNKNOWN: error: 'scatter' is no implementation for cuda
+// UNKNOWN: error: 'scatter' is not an implementation for cuda
 
 #id = affine_map<(d0, d1) -> (d0, d1)>
 
@@ -43,7 +43,7 @@ func.func @rounded_and_stored(%x: tensor<64x64xf16>, %w: tensor<64x64xf16>) -> t
   return %2 : tensor<128x64xf16>
 }
 
-// What is no matrix product becomes loops.
+// What is not a matrix product becomes loops.
 // CHECK-LABEL: func.func @windows
 // CHECK:         kernel.region configs {cuda = "loops"} {
 // ALL-LABEL:   func.func @windows

@@ -4,7 +4,7 @@
 // RUN: not convir-opt %s -p 'bind-sizes{sizes="2x3"}' 2>&1 | filecheck %s --check-prefix=NAME
 
 // CHECK: func.func @f(%x: tensor<2x3xf32>, %r: tensor<f32>, %n: f32) -> tensor<2x3xf32>
-// SHAPE: error: '2x' is no shape such as 4x8 or scalar
+// SHAPE: error: '2x' is not a shape such as 4x8 or scalar
 // NAME: error: there is no function 'main' with a body
 func.func @f(%x: tensor<?x?xf32>, %r: tensor<f32>, %n: f32) -> tensor<?x?xf32> {
   return %x : tensor<?x?xf32>

@@ -134,7 +134,7 @@ func.func @backward_weight(%x: tensor<16x26x18x288xf32>, %w: tensor<16x24x16x288
   return %0 : tensor<288x3x3x288xf32>
 }
 
-// REMARK: linalg.generic not rewritten: the innermost dimension of its windowed operand is no input channel
+// REMARK: linalg.generic not rewritten: the innermost dimension of its windowed operand is not an input channel
 // CHECK-LABEL: @backward_weight
 // CHECK-NOT:     linalg.transpose
 

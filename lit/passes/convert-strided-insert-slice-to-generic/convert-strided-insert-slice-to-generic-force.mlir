@@ -21,7 +21,7 @@ func.func @live_destination(%x: tensor<4xf32>, %y: tensor<32xf32>) -> tensor<32x
 
 // -----
 
-// A whole in-order copy is no scatter, forced or not.
+// A whole in-order copy is not a scatter, forced or not.
 
 func.func @copy(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
   %0 = tensor.insert_slice %x into %y[0] [4] [1] : tensor<4xf32> into tensor<4xf32>

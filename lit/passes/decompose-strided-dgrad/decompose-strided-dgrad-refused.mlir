@@ -38,7 +38,7 @@ func.func @many_small_phases(%x: tensor<1x2x1xf32>, %w: tensor<1x41x1xf32>) -> t
   return %r : tensor<1x40x1xf32>
 }
 
-// 14 x 14 phases: too many, and a padded filter is no pixel shuffle.
+// 14 x 14 phases: too many, and a padded filter is not a pixel shuffle.
 // REMARK:      tensor.insert_slice not rewritten: it has 196 phases, more than 64, and a block is cut off along dimension 1
 // CHECK-LABEL: func.func @too_many_phases
 func.func @too_many_phases(%x: tensor<2x4x4x8xf32>, %w: tensor<3x14x14x8xf32>) -> tensor<2x54x54x3xf32> {
@@ -86,8 +86,8 @@ func.func @dynamic_offset(%x: tensor<2x3x4xf32>, %w: tensor<6x3x4xf32>, %o: inde
   return %r : tensor<2x6x6xf32>
 }
 
-// A maximum of products is no sum: a hole's 0 may be the maximum.
-// REMARK:      tensor.insert_slice not rewritten: linalg.generic, which reads it, is no contraction: the body yields arith.maximumf, not a sum
+// A maximum of products is not a sum: a hole's 0 may be the maximum.
+// REMARK:      tensor.insert_slice not rewritten: linalg.generic, which reads it, is not a contraction: the body yields arith.maximumf, not a sum
 // CHECK-LABEL: func.func @body_with_a_maximum
 func.func @body_with_a_maximum(%x: tensor<2x3x4xf32>, %w: tensor<6x3x4xf32>) -> tensor<2x6x6xf32> {
   %zeros = arith.constant dense<0.0> : tensor<2x8x4xf32>

@@ -23,7 +23,7 @@ func.func @window(%x: tensor<2x3x4xf32>, %w: tensor<3x4x5xf32>) -> tensor<2x4x5x
 }
 
 // cos(0) is 1: the holes take part.
-// REMARK:      tensor.insert_slice not rewritten: linalg.generic, which reads it, is no contraction: the body multiplies the result of math.cos, not an input
+// REMARK:      tensor.insert_slice not rewritten: linalg.generic, which reads it, is not a contraction: the body multiplies the result of math.cos, not an input
 // CHECK-LABEL: func.func @body_with_a_cosine
 func.func @body_with_a_cosine(%x: tensor<2x3x4xf32>, %w: tensor<4x5xf32>) -> tensor<2x6x5xf32> {
   %zeros = arith.constant dense<0.0> : tensor<2x6x4xf32>
@@ -39,8 +39,8 @@ func.func @body_with_a_cosine(%x: tensor<2x3x4xf32>, %w: tensor<4x5xf32>) -> ten
   return %r : tensor<2x6x5xf32>
 }
 
-// A maximum of products is no sum: a hole's 0 may be the maximum.
-// REMARK:      tensor.insert_slice not rewritten: linalg.generic, which reads it, is no contraction: the body yields arith.maximumf, not a sum
+// A maximum of products is not a sum: a hole's 0 may be the maximum.
+// REMARK:      tensor.insert_slice not rewritten: linalg.generic, which reads it, is not a contraction: the body yields arith.maximumf, not a sum
 // CHECK-LABEL: func.func @body_with_a_maximum
 func.func @body_with_a_maximum(%x: tensor<2x3x4xf32>, %w: tensor<4x5xf32>) -> tensor<2x6x5xf32> {
   %zeros = arith.constant dense<0.0> : tensor<2x6x4xf32>
@@ -56,7 +56,7 @@ func.func @body_with_a_maximum(%x: tensor<2x3x4xf32>, %w: tensor<4x5xf32>) -> te
 }
 
 // A sum of sums: a hole adds the other operand.
-// REMARK:      tensor.insert_slice not rewritten: linalg.generic, which reads it, is no contraction: the body adds arith.addf, not a product
+// REMARK:      tensor.insert_slice not rewritten: linalg.generic, which reads it, is not a contraction: the body adds arith.addf, not a product
 // CHECK-LABEL: func.func @body_without_a_product
 func.func @body_without_a_product(%x: tensor<2x3x4xf32>, %w: tensor<4x5xf32>) -> tensor<2x6x5xf32> {
   %zeros = arith.constant dense<0.0> : tensor<2x6x4xf32>

@@ -143,7 +143,7 @@ func.func @collapsed(%x: tensor<2x3x3x4xf32>, %w: tensor<4x5xf32>) -> tensor<84x
   return %r : tensor<84x5xf32>
 }
 
-// Collapsed again, with an init that is no fill, and high padding in the collapsed dimensions.
+// Collapsed again, with an init that is not a fill, and high padding in the collapsed dimensions.
 // CHECK-LABEL: func.func @collapsed_with_an_init
 // CHECK:         [[I:%.+]] = tensor.expand_shape %init {{.*}} output_shape [4, 6, 5] : tensor<24x5xf32> into tensor<4x6x5xf32>
 // CHECK:         tensor.extract_slice [[I]][0, 0, 0] [3, 3, 5] [1, 2, 1] : tensor<4x6x5xf32> to tensor<3x3x5xf32>

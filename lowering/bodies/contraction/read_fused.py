@@ -62,7 +62,7 @@ def read_fused(
     *,
     shared_by: VectorUnit | None = None,
 ) -> FusedContraction | Refusal:
-    """Read the body of `callee`, or say why it is no contraction with an epilogue.
+    """Read the body of `callee`, or say why it is not a contraction with an epilogue.
 
     Args:
         callee: the kernel.
@@ -83,7 +83,7 @@ def read_fused(
 
 
 def _unread_contraction(callee: kernel.FuncOp) -> Refusal | None:
-    """Why a reduction of `callee` is no contraction, if one is none."""
+    """Why a reduction of `callee` is not a contraction, if one is none."""
     for op in callee.body.block.ops:
         view = structured(op)
         dims = contraction_dims(op)

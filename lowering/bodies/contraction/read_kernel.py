@@ -96,7 +96,7 @@ def read_contraction(
     *,
     shared_by: VectorUnit | None = None,
 ) -> ContractionCall | Refusal:
-    """Read the body of `callee`, or say why it is no contraction.
+    """Read the body of `callee`, or say why it is not a contraction.
 
     Args:
         callee: the kernel.
@@ -171,7 +171,7 @@ def _pieces(result: SSAValue) -> list[_Piece] | Refusal:
     placement = _static_slice(view)
     dims = contraction_dims(view.source.owner if isinstance(view.source.owner, Operation) else None)
     if placement is None or isinstance(dims, Refusal):
-        return Refusal("it inserts what is no contraction")
+        return Refusal("it inserts what is not a contraction")
     piece = _Piece(dims, *placement)
     if is_zero(view.dest) or getattr(view.dest.owner, "name", None) == "tensor.empty":
         return [piece]

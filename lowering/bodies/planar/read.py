@@ -4,8 +4,8 @@
 
 Ops are put into clusters: a convolution, or nothing, and the elementwise ops that read its sums at
 the same channel and frame. A cluster is a stage, or two where its ops are many. What a later
-cluster reads, and is no result, lies in a temporary. Two convolutions of which only the sum is read
-are terms of one.
+cluster reads, and is not a result, lies in a temporary. Two convolutions of which only the sum is
+read are terms of one.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class _Reader:
             return self.values[value]
         if isinstance(value, BlockArgument) and planar_shape(value) is not None:
             return _whole(value, value.index)
-        return Refusal("it reads a value that is no planar tensor of f32")
+        return Refusal("it reads a value that is not a planar tensor of f32")
 
     def _alias(self, op: Operation) -> Refusal | None:
         if not splits_channels(op):
@@ -164,7 +164,7 @@ class _Reader:
         _, channel, frame = cast("tuple[int, int, int]", view.offsets)
         if view.kind == "insert_slice":
             if not isinstance(view.dest, BlockArgument):
-                return Refusal("it inserts into a value that is no argument")
+                return Refusal("it inserts into a value that is not an argument")
             self.inserted[view.result] = view.source, view
             return None
         source = self.source(view.source)

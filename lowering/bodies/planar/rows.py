@@ -98,7 +98,7 @@ def frame_convolution(op: Operation) -> FrameConvolution | Refusal:
         return dims
     result = planar_shape(op.results[0])
     if result is None or dims.product_casts or any(operand.casts for operand in dims.inputs):
-        return Refusal("its result is no planar tensor of f32")
+        return Refusal("its result is not a planar tensor of f32")
     if not is_zero(dims.out.value):
         return Refusal("it accumulates into its init")
     batch, *channels, frames = (cast("int", index.bare) for index in dims.out.index)
@@ -117,7 +117,7 @@ def _read(
 ) -> FrameConvolution | Refusal:
     batch, channels, frames = loops
     if planar_shape(image.value) is None:
-        return Refusal("its image is no planar tensor of f32")
+        return Refusal("its image is not a planar tensor of f32")
     *outer, along = image.index
     if outer[0].bare != batch or along.coefficient(frames) != 1:
         return Refusal("its frames are not contiguous in one image")

@@ -256,7 +256,7 @@ class Config:
         """The values of a text by key, sizes by an empty one."""
         family, *words = text.split(" ")
         if family != cls.family:
-            raise ValueError(f"'{text}' is no config of {cls.family}")
+            raise ValueError(f"'{text}' is not a config of {cls.family}")
         found: dict[str, str] = {}
         for i, word in enumerate(words):
             key, _, value = word.partition("=") if "=" in word else ("", "", word)

@@ -35,7 +35,7 @@ class LinearOperand:
 def linear_operands(
     contraction: Contraction, epilogue: Epilogue
 ) -> tuple[LinearOperand, ...] | Refusal:
-    """The operands of an epilogue of a contraction that computes C, or why one is no such thing."""
+    """The operands of an epilogue of a contraction that computes C, or why one is not."""
     found: list[LinearOperand] = []
     for operand in epilogue.operands:
         linear = _linear(contraction, operand)

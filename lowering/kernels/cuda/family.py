@@ -97,5 +97,5 @@ class Family(Generic[C]):
 
     def _own(self, config: KernelConfig) -> C:
         if not isinstance(config, self.config):
-            raise TypeError(f"'{config}' is no config of {self.name}")
+            raise TypeError(f"'{config}' is not a config of {self.name}")
         return config

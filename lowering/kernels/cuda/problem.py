@@ -66,7 +66,7 @@ class ContractionProblem(Problem):
 
 
 def read_problem(callee: kernel.FuncOp) -> ContractionProblem | Refusal:
-    """Read the body of `callee`, or say why it is no contraction with an epilogue."""
+    """Read the body of `callee`, or say why it is not a contraction with an epilogue."""
     return _read(callee, kernel.ALLOW_TF32 in callee.attributes)
 
 

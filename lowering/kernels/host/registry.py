@@ -117,7 +117,7 @@ def plan_kernel(body: KernelBody, config: str, cpu: CpuTarget) -> Launched | Ref
     """What a config launches for a kernel on a CPU, or why nothing stands for the kernel."""
     families = families_of(config)
     if not families:
-        return Refusal(f"'{config}' is no config for the host")
+        return Refusal(f"'{config}' is not a config for the host")
     reasons: list[str] = []
     # Results that share memory with arguments are known late; loops bear it where others do not.
     for family in (*families, *([LOOPS] if body.overlaps else [])):

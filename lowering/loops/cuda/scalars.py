@@ -202,7 +202,7 @@ class ScalarPrinter:
         """A literal.
 
         Raises:
-            PassFailedException: the constant is no scalar.
+            PassFailedException: the constant is not a scalar.
         """
         if isinstance(value, IntegerAttr):
             literal = value.value.data

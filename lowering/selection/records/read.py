@@ -47,7 +47,7 @@ def read_records(file: Path) -> tuple[Record, ...]:
 
     Raises:
         OSError: it cannot be read.
-        ValueError: a line is no record.
+        ValueError: a line is not a record.
     """
     text = file.read_text(encoding="utf-8")
     return tuple(Record.parse(line) for line in text.splitlines() if line)

@@ -117,7 +117,7 @@ class Record:
         """The record that prints as `line`.
 
         Raises:
-            ValueError: it is no record.
+            ValueError: it is not a record.
         """
         try:
             entry = json.loads(line)

@@ -36,7 +36,7 @@ def executed(cubin: bytes) -> bytes:
     """The bytes of all sections that a GPU executes, one after the other.
 
     Raises:
-        ValueError: it is no ELF file.
+        ValueError: it is not an ELF file.
     """
     return b"".join(text for name, text in _sections(cubin) if _EXECUTED.match(name))
 

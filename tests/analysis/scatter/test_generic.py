@@ -266,4 +266,4 @@ def test_other_loops_are_refused(change: dict[str, str], expected: str) -> None:
     assert expected in found.reason
     refusal = scatter_generic(generic.parent_op())
     assert isinstance(refusal, Refusal)
-    assert refusal.reason == "it is no linalg.generic"
+    assert refusal.reason == "it is not a linalg.generic"

@@ -31,5 +31,5 @@ def test_an_architecture_without_a_file_has_the_rates_of_the_default() -> None:
 
 @pytest.mark.parametrize("text", ["gtx", "sm_90a:132", "sm_90a:many:232448"])
 def test_texts_that_are_no_target(text: str) -> None:
-    with pytest.raises(ValueError, match=r"is no GPU|invalid literal"):
+    with pytest.raises(ValueError, match=r"is not a GPU|invalid literal"):
         Target.parse(text)

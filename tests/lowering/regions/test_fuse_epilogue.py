@@ -254,7 +254,7 @@ def test_a_condition_for_all_elements_is_no_operand_of_a_tile(flag: bool) -> Non
 
 
 def test_what_an_epilogue_reads_between_zeros() -> None:
-    """A residual with zeros around it is no array that tiles find elements in."""
+    """A residual with zeros around it is not an array that tiles find elements in."""
     kind = "tensor<5x8xf32>"
     text = f"""
       func.func @main(%x: tensor<5x6xf32>, %w: tensor<6x8xf32>, %u: tensor<4x6xf32>) -> {kind} {{

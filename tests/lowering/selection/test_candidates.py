@@ -108,7 +108,7 @@ def test_the_preferred_family_is_measured_most(
     assert sorted(candidates.likely(most)) == sorted([GEMM, *expected])
     assert candidates.refusal(GEMM) is None
     without = replace(candidates, has_gemm=False)
-    assert without.refusal(GEMM) == Refusal("it is no GEMM of the library")
+    assert without.refusal(GEMM) == Refusal("it is not a GEMM of the library")
 
 
 def test_legal_configs_are_in_the_order_of_predictions() -> None:

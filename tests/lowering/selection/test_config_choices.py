@@ -106,8 +106,8 @@ def test_without_a_choice_the_kernel_stays() -> None:
         "partition-reduction{kind=stream-k},assign-warp-roles{producer-warps=4 consumer-warps=4}",
     )
     assert [remark.reason for remark in result.remarks] == [
-        "'loops' is no config of a family",
-        "'loops' is no config of a family",
+        "'loops' is not a config of a family",
+        "'loops' is not a config of a family",
     ]
 
 
@@ -128,4 +128,4 @@ def test_kernels_without_a_config_stay() -> None:
     text = TEXT.replace("SIZE", "8").replace("COLUMNS", "8")
     text = text.replace('attributes {configs = {cuda = "CONFIG"}}', "")
     (remark,) = run(text, "partition-reduction{kind=stream-k}").remarks
-    assert remark.reason == "'loops' is no config of a family"
+    assert remark.reason == "'loops' is not a config of a family"

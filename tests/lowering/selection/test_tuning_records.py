@@ -227,7 +227,7 @@ def test_a_record_is_used_and_said(tmp_path: Path, caplog: pytest.LogCaptureFixt
     ("config", "why"),
     [
         ("sm90_implicit_gemm 128x128 stages=99 schedule=pingpong store=64 blocks=132", "shared"),
-        ("sm80_implicit_gemm 128x128x32", "is no config of sm80_implicit_gemm"),
+        ("sm80_implicit_gemm 128x128x32", "is not a config of sm80_implicit_gemm"),
         ("sm80_implicit_gemm 128x999x32 stages=4 warps=2x2", "not divided"),
         ("warp-magic 1", "no family"),
         ("simt_direct 1x1 warps=8 blocks=132x2", "no small groups"),

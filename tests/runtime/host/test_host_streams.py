@@ -127,7 +127,7 @@ def test_the_program_says_what_it_is() -> None:
 
 
 def test_states_in_memory_of_their_own() -> None:
-    """A call that is no stream's leaves its arguments as they are."""
+    """A call that is not a stream's leaves its arguments as they are."""
     executable = convir_compile(sized(8, 13, 9))
     x, v, w = (np.ones((1, 2, n), np.float32) for n in (8, 13, 9))
     z, v1, w1 = executable(x + 1, v, w)

@@ -79,7 +79,7 @@ class RandomFunction:
         return f"%v{self.count - 1}"
 
     def line(self, op: str) -> str:
-        """Add `%name = op`, which is no value that steps see."""
+        """Add `%name = op`, which is not a value that steps see."""
         name = self.name()
         self.lines.append(f"{name} = {op}")
         return name

@@ -163,7 +163,7 @@ class BlockDiagonal:
 
 def _own(config: KernelConfig) -> BlockDiagonalConfig:
     if not isinstance(config, BlockDiagonalConfig):
-        raise TypeError(f"'{config}' is no config of {FAMILY}")
+        raise TypeError(f"'{config}' is not a config of {FAMILY}")
     return config
 
 

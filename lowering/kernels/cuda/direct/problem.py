@@ -188,7 +188,7 @@ def direct_problem(
             return found
         slices = found
     if len(axes) != MOST_AXES or not _is_batch(axes[0]):
-        return Refusal("it is no image of rows and columns")
+        return Refusal("it is not an image of rows and columns")
     batch, *windows = axes
     rows, cols = map(_shared, windows)
     if isinstance(rows, Refusal):

@@ -67,7 +67,7 @@ def lines_of(problem: DirectProblem) -> Lines | Refusal:
     if spec.a.type not in TENSOR_CORE_TYPES:
         return Refusal(f"tensor cores do not multiply {spec.a.type}")
     if spec.groups != 1 or len(problem.phases) != 1 or not problem.taps:
-        return Refusal("it is no dense convolution of one phase")
+        return Refusal("it is not a dense convolution of one phase")
     if spec.in_channels > MOST_IN_CHANNELS:
         return Refusal(f"{spec.in_channels} channels are not few")
     (phase,) = problem.phases

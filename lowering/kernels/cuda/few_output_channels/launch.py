@@ -82,7 +82,7 @@ def runs_of(problem: DirectProblem) -> Runs | Refusal:
     if spec.a.type not in TENSOR_CORE_TYPES:
         return Refusal(f"tensor cores do not multiply {spec.a.type}")
     if spec.groups != 1 or spec.out_channels > MOST_COLUMNS:
-        return Refusal("it is no dense convolution to a few channels")
+        return Refusal("it is not a dense convolution to a few channels")
     if spec.in_channels % STEP != 0 or problem.taps > MOST_TAPS:
         return Refusal(f"it reduces {spec.in_channels} channels and {problem.taps} taps")
     if any(s % VECTOR for s in (problem.a_image, problem.rows.a_stride, problem.cols.a_stride)):

@@ -166,7 +166,7 @@ class LayoutConversion:
 
 def _own(config: KernelConfig) -> LayoutConversionConfig:
     if not isinstance(config, LayoutConversionConfig):
-        raise TypeError(f"'{config}' is no config of {FAMILY}")
+        raise TypeError(f"'{config}' is not a config of {FAMILY}")
     return config
 
 

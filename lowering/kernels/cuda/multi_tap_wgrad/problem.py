@@ -113,7 +113,7 @@ def problem_of(spec: Contraction) -> MultiTapProblem | Refusal:
 def small_gradient_refusal(spec: Contraction) -> str | None:
     """Why tensor cores do not multiply the rows of `spec` as they lie; None if they do."""
     if spec.result != "B":
-        return "it is no gradient of weights"
+        return "it is not a gradient of weights"
     if spec.a.type != spec.c.type or spec.a.type not in ("f16", "bf16"):
         return f"tensor cores do not multiply {spec.a.type} and {spec.c.type}"
     if spec.accumulate:

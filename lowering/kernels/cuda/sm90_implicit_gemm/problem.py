@@ -286,7 +286,7 @@ def sliding_maps(
     """Im2col maps, one per phase, and the corner that they share, innermost axis first."""
     spatial = len(active[0].axes) - 1
     if not 1 <= spatial <= MAX_SPATIAL or not all(_is_identity(p.axes[0]) for p in active):
-        return Refusal("its first axis is no batch before 1 to 3 spatial axes")
+        return Refusal("its first axis is not a batch before 1 to 3 spatial axes")
     limit = _CORNER_LIMIT[spatial]
     corners = tuple(
         min(row for phase in active for row in phase.axes[-1 - i].tap_rows) for i in range(spatial)

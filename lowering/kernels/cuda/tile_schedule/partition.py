@@ -70,7 +70,7 @@ class Partition:
                 found = Partition(STREAM_K, 1, reduction_of(rest[0]), waves)
         if found is None or str(found) != text:
             raise ValueError(
-                f"'{text}' is no partition: data-parallel, split-k:SPLITS:REDUCTION or "
+                f"'{text}' is not a partition: data-parallel, split-k:SPLITS:REDUCTION or "
                 "stream-k:REDUCTION[:blocks], where REDUCTION is linear, tree or reduce-scatter"
             )
         return found
@@ -83,5 +83,5 @@ def reduction_of(text: str) -> Reduction:
         ValueError: there is none.
     """
     if text not in ("linear", "tree", "reduce-scatter"):
-        raise ValueError(f"'{text}' is no reduction: linear, tree or reduce-scatter")
+        raise ValueError(f"'{text}' is not a reduction: linear, tree or reduce-scatter")
     return text

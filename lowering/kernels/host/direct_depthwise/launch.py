@@ -20,12 +20,12 @@ def launch(spec: Contraction, cpu: CpuTarget, epilogue: FusedEpilogue | None = N
     """What computes C from A and B.
 
     Raises:
-        ValueError: it is no depthwise convolution on planes.
+        ValueError: it is not a depthwise convolution on planes.
     """
     stages = OperandStages(spec, cpu, epilogue)
     cuts = cut_planes(spec, Lanes(spec.element, cpu))
     if cuts is None:
-        raise ValueError("it is no depthwise convolution on planes")
+        raise ValueError("it is not a depthwise convolution on planes")
     planes = PlaneKernel(spec, stages.lanes, cuts, epilogue)
     stages.kernels.append(planes)
     stages.contract("a", "b", planes.items)

@@ -47,7 +47,7 @@ class SumTile:
         """
         tile = ChainConfig.parse(config).on(cpu)
         if tile not in legal_tiles(cpu):
-            raise ValueError(f"'{config}' is no config of planar kernels on this CPU")
+            raise ValueError(f"'{config}' is not a config of planar kernels on this CPU")
         return tile
 
 
@@ -72,7 +72,7 @@ class ChainConfig:
             return ChainConfig()
         named = re.fullmatch(rf"{PLANAR} vectors=(\d+) sums=(\d+)", text)
         if named is None:
-            raise ValueError(f"'{text}' is no config of planar kernels on this CPU")
+            raise ValueError(f"'{text}' is not a config of planar kernels on this CPU")
         return ChainConfig(SumTile(*map(int, named.groups())))
 
     def on(self, cpu: CpuTarget) -> SumTile:

@@ -31,7 +31,7 @@ def _candidates(chain: Chain, cpu: CpuTarget) -> tuple[ChainConfig, ...]:
 def _launch(chain: Chain, config: ChainConfig, cpu: CpuTarget) -> HostLaunch | Refusal:
     tile = config.on(cpu)
     if tile not in legal_tiles(cpu):
-        return Refusal(f"'{config}' is no config of planar kernels on this CPU")
+        return Refusal(f"'{config}' is not a config of planar kernels on this CPU")
     return launch(chain, tile, cpu)
 
 

@@ -113,7 +113,7 @@ USAGE = (
         ("4:8", "4", "roles=4: one of 0:4, 0:8, 4:4, 4:8, 8:8"),
         ("2x4", "2x0", "warps=2x0: AxB, each at least 1"),
         ("2x4", "2", "warps=2: AxB, each at least 1"),
-        ("split-k:3:tree", "most", "'most' is no partition"),
+        ("split-k:3:tree", "most", "'most' is not a partition"),
         ("copies=ab", "copies=c", "copies=c: one of a, ab"),
         ("stages=", "stage=", f"{USAGE}, without 'stage'; did you mean 'stages'?"),
         ("warps=", "thread=", f"{USAGE}, without 'thread'; did you mean 'threads'?"),
@@ -125,7 +125,7 @@ USAGE = (
         ("bulk:16", "bulk", f"{USAGE}, not 'bulk'"),
         ("stages=2", "stages=2 stages=3", f"{USAGE}, not 'stages=3' here"),
         ("stages=2", "stages=2 64x32", f"{USAGE}, not '64x32' here"),
-        ("example", "other", "is no config of example"),
+        ("example", "other", "is not a config of example"),
     ],
 )
 def test_errors_name_the_field_the_value_and_what_is_allowed(

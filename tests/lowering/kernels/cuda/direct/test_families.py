@@ -36,13 +36,13 @@ TAKEN = {
         (
             f"convfp16 -n 2 -c 512 -H 9 -W 9 -k 512 {THREE} -F 2 {NHWC}",
             "one group of 512 channels was never measured",
-            "it is no dense convolution to a few channels",
+            "it is not a dense convolution to a few channels",
             "512 and 512 channels a group are no small groups",
         ),
         (
             f"convfp16 -n 2 -c 36 -H 9 -W 9 -k 36 {THREE} -g 3 -F 2 {NHWC}",
             "3 groups of 12 channels do not fill vectors",
-            "it is no dense convolution to a few channels",
+            "it is not a dense convolution to a few channels",
             None,
         ),
         (

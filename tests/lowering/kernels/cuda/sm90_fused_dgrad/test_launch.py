@@ -108,7 +108,7 @@ def test_configs_print_and_parse() -> None:
         "sm90_implicit_gemm stages=6 store=64 blocks=132",
     ):
         allowed = "stages=1: at least 2|store=48: one of 64, 32"
-        with pytest.raises(ValueError, match=rf"it is written|is no config|{allowed}"):
+        with pytest.raises(ValueError, match=rf"it is written|is not a config|{allowed}"):
             FusedDgradConfig.parse(wrong)
 
 

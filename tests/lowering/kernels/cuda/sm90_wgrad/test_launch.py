@@ -138,7 +138,7 @@ def test_configs_print_and_parse() -> None:
     assert (config.block_m, config.block_n, config.partition.splits) == (256, 128, 7)
     for wrong, reason in (
         ("sm90_wgrad 128x256", "and lacks stages"),
-        (text.replace("split-k:7:reduce-scatter", "most"), "is no partition"),
+        (text.replace("split-k:7:reduce-scatter", "most"), "is not a partition"),
         (text.replace("cluster=7", "cluster=many"), "cluster=many: 1 to 8"),
         (text.replace("roles=4:8", "roles=4"), "roles=4: one of 0:4"),
         (text + " depth=3", "without 'depth'"),

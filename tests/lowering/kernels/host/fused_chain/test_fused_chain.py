@@ -109,10 +109,10 @@ def test_configs_that_name_no_register_tile() -> None:
     cpu = target(X86_64)
     assert SumTile.of("planar", cpu) == rule(cpu) == legal_tiles(cpu)[0]
     for config in ("planar 4", "planar vectors=4", "planar vectors=3 sums=12", "contraction", ""):
-        with pytest.raises(ValueError, match="is no config of planar kernels"):
+        with pytest.raises(ValueError, match="is not a config of planar kernels"):
             SumTile.of(config, cpu)
     # 16 registers do not hold what 32 do.
-    with pytest.raises(ValueError, match="is no config of planar kernels"):
+    with pytest.raises(ValueError, match="is not a config of planar kernels"):
         SumTile.of("planar vectors=4 sums=16", cpu)
 
 
