@@ -26,11 +26,15 @@ if TYPE_CHECKING:
     from convir.pytorch.rows import Row
     from convir.pytorch.signature import Pass
 
+    Keep = Callable[[str, str], Any]
+
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
 _private: Any = import_module("torch._C")
 _num_threads: Callable[[], int] = torch.get_num_threads
 
 _settings = Settings()
+on_forget: list[Callable[[], None]] = []
+"""Called when all is asked again."""
 _forward: dict[Any, Row | None] = {}
 _backward: dict[Any, Backward | None] = {}
 """By all that a call is known by: its row, or None where PyTorch always runs it."""
@@ -63,13 +67,24 @@ def forget() -> None:
     _forward.clear()
     _backward.clear()
     forget_rows()
+    for tell in on_forget:
+        tell()
 
 
-def implementations(key: str) -> dict[str, Callable[..., Any]]:
-    """The operators of a dispatch key, by their names."""
+def implementations(key: str, keep: Keep | None = None) -> dict[str, Callable[..., Any]]:
+    """The operators of a dispatch key, by their names.
+
+    Args:
+        key: `CPU` or `CUDA`.
+        keep: told of an operator whose call at hand PyTorch keeps, from now on; gives a counter of
+            its further calls.
+    """
     own = native.own_kernel("convolution", key)
     own_backward = native.own_kernel("convolution_backward", key)
     flags = _num_threads if key == "CPU" else native.allows_tf32
+
+    def is_tf32(x: Any) -> bool:
+        return key != "CPU" and x.dtype == torch.float32
 
     def convolution(
         keys: Any,
@@ -102,8 +117,10 @@ def implementations(key: str) -> dict[str, Callable[..., Any]]:
         )
         if bias is not None:
             call = (*call, bias.dtype, bias.shape, bias.stride(), bias.get_device())
+        settled = False
         try:
             row = _forward[call]
+            settled = row is None or (row.run is None and row.waiting is None)
         except KeyError:
             options = _options(
                 x.dim() - 2, stride, padding, dilation, transposed, output_padding, groups
@@ -122,6 +139,10 @@ def implementations(key: str) -> dict[str, Callable[..., Any]]:
                     row.convir_calls += 1
                     return result
             row.pytorch_calls += 1
+        if settled and keep is not None and (row is None or not is_tf32(x)):
+            counter = keep(key, "convolution")
+            if row is not None and counter is not None:
+                row.kept.append(counter)
         return own(keys, x, w, bias, stride, padding, dilation, transposed, output_padding, groups)
 
     def backward(
@@ -161,17 +182,28 @@ def implementations(key: str) -> dict[str, Callable[..., Any]]:
             tuple(mask),
         )
         rest = (bias_sizes, stride, padding, dilation, transposed, output_padding, groups)
+        settled = False
         try:
             found = _backward[call]
+            settled = True
         except KeyError:
             options = _options(
                 x.dim() - 2, stride, padding, dilation, transposed, output_padding, groups
             )
             found = _backward[call] = _backward_rows(dy, x, w, bias_sizes, options, mask)
         if found is None:
+            if settled and keep is not None:
+                keep(key, "convolution_backward")
             return own_backward(keys, dy, x, w, *rest, mask)
         dx = dw = None
         data, weight = found.data, found.weight
+        if settled and keep is not None and not is_tf32(x):
+            rows = [row for row in (data, weight) if row is not None]
+            if all(row.run is None and row.waiting is None for row in rows):
+                counter = keep(key, "convolution_backward")
+                for row in rows:
+                    if counter is not None:
+                        row.kept.append(counter)
         if data is not None:
             if data.run is None and data.waiting is None:
                 data.pytorch_calls += 1

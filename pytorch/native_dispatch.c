@@ -50,7 +50,6 @@ typedef struct {
   int (*backward)(Tensor, Tensor, Tensor, Sizes *, int64_t, Sizes, int64_t, Sizes, int64_t, Sizes,
                   int64_t, int32_t, Sizes, int64_t, int64_t, const int32_t *, int64_t, Tensor *,
                   Tensor *, Tensor *);
-  const char *(*what)(void);
   void (*fail)(const char *, const char *, uint32_t, const char *); // Throws.
   uint64_t version;
   Table *tables[2]; // Forward, backward.
@@ -131,12 +130,17 @@ static int64_t *begin_words(const Shim *shim) {
   return words + 1;
 }
 
-static void failed(const Shim *shim) {
-  shim->fail("convolution", "convir", 0, shim->what ? shim->what() : "a convolution failed");
+// What Python's operator raised, which the C interface does not hand on.
+static __thread char said[4096];
+
+void native_say(const char *text) {
+  strncpy(said, text, sizeof said - 1);
 }
 
 static void to_python(const Shim *shim, const char *name, Word *stack) {
-  if (shim->dispatch(name, "", stack, shim->version)) failed(shim);
+  said[0] = 0;
+  if (shim->dispatch(name, "", stack, shim->version))
+    shim->fail("convolution", "convir", 0, said[0] ? said : "a convolution failed");
 }
 
 static void forward(Shim *shim, Word *stack) {
@@ -155,16 +159,16 @@ static void forward(Shim *shim, Word *stack) {
     at = add_list(add_list(add_list(add_list(at, &stride), &padding), &dilation), &output_padding);
     entry = kept(shim, 0, at);
   }
-  if (!entry) {
+  Tensor result = NULL;
+  // What PyTorch's kernel refuses fails in Python again, which says why.
+  if (!entry ||
+      shim->forward((Tensor)stack[0], (Tensor)stack[1], bias, stride.values, stride.count,
+                    padding.values, padding.count, dilation.values, dilation.count, stack[6] & 1,
+                    output_padding.values, output_padding.count, (int64_t)stack[8], &result)) {
     to_python(shim, "convir::convolution", stack);
     return;
   }
   __atomic_fetch_add(&entry->calls, 1, __ATOMIC_RELAXED);
-  Tensor result = NULL;
-  int status =
-      shim->forward((Tensor)stack[0], (Tensor)stack[1], bias, stride.values, stride.count,
-                    padding.values, padding.count, dilation.values, dilation.count, stack[6] & 1,
-                    output_padding.values, output_padding.count, (int64_t)stack[8], &result);
   shim->delete_tensor((Tensor)stack[0]);
   shim->delete_tensor((Tensor)stack[1]);
   if (bias) {
@@ -173,7 +177,6 @@ static void forward(Shim *shim, Word *stack) {
   }
   for (int i = 3; i < 8; i++)
     if (i != 6) shim->delete_list((void *)stack[i]);
-  if (status) failed(shim);
   stack[0] = (Word)result;
 }
 
@@ -193,20 +196,19 @@ static void backward(Shim *shim, Word *stack) {
     at = add_list(add_list(at, &mask), &bias_sizes);
     entry = kept(shim, 1, at);
   }
-  if (!entry) {
+  Tensor results[3] = {NULL, NULL, NULL};
+  int32_t wanted[MOST_DIMS];
+  for (int64_t i = 0; entry && i < mask.count; i++) wanted[i] = mask.values[i] & 1;
+  Sizes bias = bias_sizes.values;
+  if (!entry || shim->backward(
+      (Tensor)stack[0], (Tensor)stack[1], (Tensor)stack[2], sizes ? &bias : NULL, bias_sizes.count,
+      stride.values, stride.count, padding.values, padding.count, dilation.values, dilation.count,
+      stack[7] & 1, output_padding.values, output_padding.count, (int64_t)stack[9], wanted,
+      mask.count, &results[0], &results[1], &results[2])) {
     to_python(shim, "convir::convolution_backward", stack);
     return;
   }
   __atomic_fetch_add(&entry->calls, 1, __ATOMIC_RELAXED);
-  Tensor results[3] = {NULL, NULL, NULL};
-  int32_t wanted[MOST_DIMS];
-  for (int64_t i = 0; i < mask.count; i++) wanted[i] = mask.values[i] & 1;
-  Sizes bias = bias_sizes.values;
-  int status = shim->backward(
-      (Tensor)stack[0], (Tensor)stack[1], (Tensor)stack[2], sizes ? &bias : NULL, bias_sizes.count,
-      stride.values, stride.count, padding.values, padding.count, dilation.values, dilation.count,
-      stack[7] & 1, output_padding.values, output_padding.count, (int64_t)stack[9], wanted,
-      mask.count, &results[0], &results[1], &results[2]);
   for (int i = 0; i < 3; i++) shim->delete_tensor((Tensor)stack[i]);
   if (sizes) {
     shim->delete_list((void *)*sizes);
@@ -214,7 +216,6 @@ static void backward(Shim *shim, Word *stack) {
   }
   for (int i = 4; i < 11; i++)
     if (i != 7 && i != 9) shim->delete_list((void *)stack[i]);
-  if (status) failed(shim);
   for (int i = 0; i < 3; i++) stack[i] = (Word)results[i];
 }
 

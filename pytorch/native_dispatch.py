@@ -1,15 +1,20 @@
 """The dispatch of calls that PyTorch keeps, in machine code: Python is asked once for each shape.
 
 `aten::convolution` and its backward get kernels in libtorch's stable C interface
-(`native_dispatch.c`). A call whose sizes, strides and options PyTorch is known to keep goes straight
-to PyTorch's composite kernel, which that interface has too; all others go to operators
+(`native_dispatch.c`). A call whose sizes, strides and options PyTorch is known to keep goes
+straight to PyTorch's composite kernel, which that interface has too; all others go to operators
 `convir::convolution` and `convir::convolution_backward`, which are Python's.
 """
 
 from __future__ import annotations
 
 import ctypes
+import shutil
+import subprocess
+import tempfile
 import threading
+from functools import cache
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,10 +44,8 @@ _NAMES = {
     "dispatch": "torch_call_dispatcher",
     "forward": "aoti_torch_{key}_convolution",
     "backward": "aoti_torch_{key}_convolution_backward",
-    "what": "torch_exception_get_what_without_backtrace",
     "fail": "_ZN3c106detail14torchCheckFailEPKcS2_jS2_",
 }
-_OPTIONAL = ("what",)
 
 
 class _Shim(ctypes.Structure):
@@ -58,14 +61,13 @@ _SCHEMA = {
     for name in OPERATORS
 }
 _lock = threading.Lock()
-_words = threading.local()
 
 
 class NativeDispatch:
     """The kernels of both keys, registered until `close`."""
 
     def __init__(
-        self, code: ctypes.CDLL, implementations: Callable[[str], Mapping[str, Callable[..., Any]]]
+        self, code: ctypes.CDLL, implementations: Callable[..., Mapping[str, Callable[..., Any]]]
     ) -> None:
         """Register them.
 
@@ -91,19 +93,14 @@ class NativeDispatch:
         for name in OPERATORS:
             self._python.define(_SCHEMA[name])
         for which, key in enumerate(KEYS[: 1 + has_cuda]):
-            for name, function in implementations(key).items():
-                self._python.impl(name, function, key, with_keyset=True)
+            for name, function in implementations(key, self.keep).items():
+                self._python.impl(name, self._speaking(function), key, with_keyset=True)
             source = self._torch
             if key == "CUDA":
                 source = ctypes.CDLL(str(folder / "libtorch_cuda.so"))
             shim = _Shim.from_address(code.native_shim(which))
             for name, symbol in _NAMES.items():
-                try:
-                    function = getattr(source, symbol.format(key=key.lower()))
-                except AttributeError:
-                    if name not in _OPTIONAL:
-                        raise
-                    continue
+                function = getattr(source, symbol.format(key=key.lower()))
                 setattr(shim, name, ctypes.cast(function, ctypes.c_void_p).value)
             if key != "CPU":
                 shim.threads = None
@@ -117,7 +114,7 @@ class NativeDispatch:
                 implement = self._torch.torch_library_impl
                 self._check(implement(library, name.encode(), address, ctypes.c_uint64(version)))
 
-    def close(self) -> None:
+    def _destroy(self) -> None:
         """Give the operators back."""
         for library in self._libraries:
             self._torch.aoti_torch_delete_library_object(library)
@@ -125,18 +122,16 @@ class NativeDispatch:
         self._python._destroy()
         self.forget()
 
-    def words(self) -> Any:
-        """What the current call of Python's operator is known by: read before anything else."""
-        buffer = (ctypes.c_int64 * 128)()
-        count = self._code.native_words(buffer)
-        return buffer, count
+    def keep(self, key: str, operator: str) -> Any:
+        """Let PyTorch run calls like the one at hand; a counter of them (`.contents.value`).
 
-    def keep(self, key: str, operator: str, words: Any) -> Any:
-        """Let PyTorch run such calls; a counter of them (`.contents.value`)."""
-        buffer, count = words
-        if count == 0:
-            return None
+        The thread's last call is the one at hand: nothing called the operator after it.
+        """
+        buffer = (ctypes.c_int64 * 128)()
         with _lock:
+            count = self._code.native_words(buffer)
+            if count == 0:
+                return None
             which = KEYS.index(key), OPERATORS.index(operator)
             return self._code.native_keep(*which, buffer, ctypes.c_int64(count))
 
@@ -145,6 +140,43 @@ class NativeDispatch:
         with _lock:
             self._code.native_forget()
 
+    def _speaking(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        say = self._code.native_say
+
+        def call(*arguments: Any) -> Any:
+            try:
+                return function(*arguments)
+            except RuntimeError as error:
+                say(str(error).encode())
+                raise
+
+        return call
+
     def _check(self, status: int) -> None:
         if status:
             raise RuntimeError("PyTorch refused a kernel of its C interface")
+
+
+@cache
+def _code() -> ctypes.CDLL | None:
+    compiler = shutil.which("cc")
+    if compiler is None:
+        return None
+    made = Path(tempfile.mkdtemp(prefix="convir-")) / "native_dispatch.so"
+    source = resources.files("convir.pytorch").joinpath("native_dispatch.c")
+    with resources.as_file(source) as path:
+        options = ("-O2", "-fPIC", "-fexceptions", "-shared", str(path), "-o", str(made))
+        ran = subprocess.run([compiler, *options], capture_output=True, check=False)
+    return ctypes.CDLL(str(made)) if ran.returncode == 0 else None
+
+
+def made(implementations: Callable[..., Mapping[str, Callable[..., Any]]]) -> NativeDispatch | None:
+    """The kernels, registered; None where there is no compiler or PyTorch is too old."""
+    code = _code()
+    if code is None:
+        return None
+    try:
+        return NativeDispatch(code, implementations)
+    except AttributeError as error:
+        native.warn_once(f"convolutions are dispatched by Python: {error}")
+        return None

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from convir.pytorch import dispatch, native
+from convir.pytorch import dispatch, native, native_dispatch
 from convir.pytorch.rows import census_json, census_text
 from convir.pytorch.settings import WORKSPACE_BYTES, Settings
 
@@ -127,6 +127,10 @@ def _register(*, everywhere: bool) -> None:
         if _everywhere or not everywhere:
             return
         _unregister()
+    if everywhere and (made := native_dispatch.made(dispatch.implementations)) is not None:
+        dispatch.on_forget.append(made.forget)
+        _library, _everywhere = made, True
+        return
     library: Any = torch.library.Library("aten", "IMPL")
     with warnings.catch_warnings():
         # PyTorch says of the first operator that it is overridden, which was asked for.
@@ -141,6 +145,7 @@ def _register(*, everywhere: bool) -> None:
 def _unregister() -> None:
     global _library, _everywhere
     if _library is not None:
+        dispatch.on_forget.clear()
         _library._destroy()
     _library, _everywhere = None, False
 

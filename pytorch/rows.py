@@ -26,6 +26,8 @@ class Row:
     """Why PyTorch's kernel runs, or ours."""
     convir_calls: int = 0
     pytorch_calls: int = 0
+    kept: list[Any] = field(default_factory=list[Any], repr=False)
+    """Counters of calls that reach PyTorch's kernel without Python."""
     convir_us: float | None = None
     pytorch_us: float | None = None
     run: Callable[..., Any] | None = field(default=None, repr=False)
@@ -136,7 +138,7 @@ def _shown(row: Row) -> CensusRow:
         signature.bias,
         "pytorch" if row.run is None else "convir",
         row.convir_calls,
-        row.pytorch_calls,
+        row.pytorch_calls + sum(counter.contents.value for counter in row.kept),
         row.convir_us,
         row.pytorch_us,
         row.kernel,
