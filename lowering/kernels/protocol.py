@@ -71,7 +71,11 @@ class FamilyOf(Protocol[Problem_contra, Target_contra, Launch_co]):
     def launch(
         self, problem: Problem_contra, config: KernelConfig, target: Target_contra
     ) -> Launch_co | Refusal:
-        """What a config launches on the problem's operands, or why it is not legal."""
+        """What a config launches on the problem's operands, or why it is not legal.
+
+        Sizes that do not change the code, the batch first, are arguments of the launch where a
+        family's kernels take them: `Scalar`s on a GPU. One cubin then serves all of them.
+        """
         ...
 
 

@@ -9,11 +9,11 @@ from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.direct.problem import direct_problem
 from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
 from convir.lowering.kernels.cuda.epilogue_operands import linear_operands, operands_source
-from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer, TensorMap
+from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer, Scalar, TensorMap
 from convir.lowering.kernels.cuda.tile_schedule.schedule import COUNTER_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from convir.lowering.bodies.contraction.spec import Contraction, Result
     from convir.lowering.kernels.cuda.direct.problem import DirectPhase, DirectProblem, Slices, Taps
@@ -76,6 +76,7 @@ def launch(
     blocks_per_sm: int,
     rows: Pointer | TensorMap = _A,
     stores: TensorMap | None = None,
+    given_sizes: Mapping[str, int] = {},
 ) -> KernelPlan:
     """One launch of a kernel family on A, B and C.
 
@@ -90,6 +91,7 @@ def launch(
         blocks_per_sm: blocks whose registers have to fit a multiprocessor.
         rows: how A is given.
         stores: the map by which C is stored, if the kernel family asks TMA for that.
+        given_sizes: sizes that are arguments of a launch, and no constants of the problem.
     """
     element = problem.element
     names = [f"e{i}" for i in range(len(epilogue.operands))]
@@ -104,8 +106,10 @@ def launch(
     if stores is not None:
         pointers += f", {_parameter(stores, element, 'c_map')}"
         handed.append(_passed(stores, "c_map"))
+    pointers += "".join(f", long long {name}" for name in given_sizes)
+    handed += given_sizes
     parameters = f"{given}, const {element}* b, {element}* c{pointers}"
-    definitions = _definitions(header, problem, epilogue, features, schedule)
+    definitions = _definitions(header, problem, epilogue, features, schedule, given_sizes)
     entry = _entry(template, schedule["threads"], blocks_per_sm, parameters, ", ".join(handed))
     kernel = CudaKernel(
         "\n".join([*definitions, *entry]),
@@ -119,6 +123,7 @@ def launch(
             Pointer("c"),
             *(Pointer("epilogue", i) for i in range(len(names))),
             *maps,
+            *map(Scalar, given_sizes.values()),
         ),
     )
     return KernelPlan((kernel,))
@@ -202,6 +207,7 @@ def _definitions(
     epilogue: Epilogue,
     features: Mapping[str, int],
     schedule: Mapping[str, int],
+    given_sizes: Collection[str] = (),
 ) -> list[str]:
     """The lines before the entries of a source: includes, `Epilogue`, `Problem`, `Schedule`."""
     phases = problem.phases
@@ -221,7 +227,11 @@ def _definitions(
         f"  using Element = {problem.element};",
         "  using Epilogue = ::Epilogue;",
         "  using Operands = ::Operands;",
-        *(f"  static constexpr {_type(name)} {name} = {n};" for name, n in constants.items()),
+        *(
+            f"  static constexpr {_type(name)} {name} = {n};"
+            for name, n in constants.items()
+            if name not in given_sizes
+        ),
         f"  static constexpr {phase_type} phases[] = {{",
         *(f"      {_phase(phase)}," for phase in phases),
         "  };",

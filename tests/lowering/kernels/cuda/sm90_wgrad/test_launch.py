@@ -13,7 +13,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from convir.analysis.refusal import Refusal
-from convir.lowering.kernels.cuda.launch import Pointer
+from convir.lowering.kernels.cuda.launch import Im2colMap, TensorMap
 from convir.lowering.kernels.cuda.sm90_wgrad import candidates as sm90_wgrad_candidates
 from convir.lowering.kernels.cuda.sm90_wgrad import launch as sm90_wgrad
 from convir.lowering.kernels.cuda.sm90_wgrad.config import Sm90WgradConfig
@@ -221,7 +221,7 @@ def test_misses_bring_neighbours_of_what_the_cache_keeps() -> None:
         plan = sm90_wgrad.kernels(found.contraction, found.epilogue, config, DEFAULT_TARGET)
         assert not isinstance(plan, Refusal)
         arguments = plan.kernels[0].arguments
-        return [each.promotion for each in arguments if not isinstance(each, Pointer)]
+        return [each.promotion for each in arguments if isinstance(each, TensorMap | Im2colMap)]
 
     assert promotions(28) == [256, 256]
     assert promotions(64) == [256, 128]  # C, of 64 columns, and A, of 256
