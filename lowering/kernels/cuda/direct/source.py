@@ -9,16 +9,18 @@ from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.direct.problem import direct_problem
 from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
 from convir.lowering.kernels.cuda.epilogue_operands import linear_operands, operands_source
-from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer, Scalar, TensorMap
+from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer, TensorMap
+from convir.lowering.kernels.cuda.sizes import Sizes
 from convir.lowering.kernels.cuda.tile_schedule.schedule import COUNTER_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Mapping
 
     from convir.lowering.bodies.contraction.spec import Contraction, Result
     from convir.lowering.kernels.cuda.direct.problem import DirectPhase, DirectProblem, Slices, Taps
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.epilogue_operands import LinearOperand
+    from convir.lowering.kernels.protocol import Size
 
 Features = TypeVar("Features")
 
@@ -70,13 +72,12 @@ def launch(
     template: str,
     problem: DirectProblem,
     epilogue: Epilogue,
-    features: Mapping[str, int],
+    features: Mapping[str, Size],
     schedule: Mapping[str, int],
     grid: int,
     blocks_per_sm: int,
     rows: Pointer | TensorMap = _A,
     stores: TensorMap | None = None,
-    given_sizes: Mapping[str, int] = {},
 ) -> KernelPlan:
     """One launch of a kernel family on A, B and C.
 
@@ -85,13 +86,12 @@ def launch(
         template: the class whose `run` is the kernel.
         problem: sizes and strides.
         epilogue: what is applied before the store.
-        features: further constants of the problem that the kernel family reads.
+        features: further sizes of the problem that the kernel family reads.
         schedule: constants of the schedule; `threads` and `shared_bytes` of a block among them.
         grid: blocks.
         blocks_per_sm: blocks whose registers have to fit a multiprocessor.
         rows: how A is given.
         stores: the map by which C is stored, if the kernel family asks TMA for that.
-        given_sizes: sizes that are arguments of a launch, and no constants of the problem.
     """
     element = problem.element
     names = [f"e{i}" for i in range(len(epilogue.operands))]
@@ -106,10 +106,12 @@ def launch(
     if stores is not None:
         pointers += f", {_parameter(stores, element, 'c_map')}"
         handed.append(_passed(stores, "c_map"))
-    pointers += "".join(f", long long {name}" for name in given_sizes)
-    handed += given_sizes
-    parameters = f"{given}, const {element}* b, {element}* c{pointers}"
-    definitions = _definitions(header, problem, epilogue, features, schedule, given_sizes)
+    sizes = _sizes(problem, epilogue, features)
+    parameters = ", ".join(
+        [f"{given}, const {element}* b, {element}* c{pointers}", *sizes.parameters]
+    )
+    handed += sizes.scalars
+    definitions = _definitions(header, problem, epilogue, sizes, schedule)
     entry = _entry(template, schedule["threads"], blocks_per_sm, parameters, ", ".join(handed))
     kernel = CudaKernel(
         "\n".join([*definitions, *entry]),
@@ -123,7 +125,7 @@ def launch(
             Pointer("c"),
             *(Pointer("epilogue", i) for i in range(len(names))),
             *maps,
-            *map(Scalar, given_sizes.values()),
+            *sizes.arguments,
         ),
     )
     return KernelPlan((kernel,))
@@ -134,7 +136,7 @@ def launch_reduction(
     template: str,
     problem: DirectProblem,
     epilogue: Epilogue,
-    features: Mapping[str, int],
+    features: Mapping[str, Size],
     schedule: Mapping[str, int],
     operands: tuple[Pointer | TensorMap, Pointer | TensorMap],
     owners: int,
@@ -149,7 +151,7 @@ def launch_reduction(
         template: the class whose `run` is the kernel.
         problem: sizes and strides.
         epilogue: what is applied before the store.
-        features: further constants of the problem that the kernel family reads.
+        features: further sizes of the problem that the kernel family reads.
         schedule: constants of the schedule; `threads`, `splits` and `shared_bytes` among them.
         operands: how A and C are given.
         owners: blocks whose accumulators differ; there are `splits` of each, which share a counter.
@@ -159,9 +161,13 @@ def launch_reduction(
     rows, gradients = operands
     element, threads, needed = problem.element, schedule["threads"], schedule["shared_bytes"]
     given = f"{_parameter(rows, element, 'a')}, {_parameter(gradients, element, 'c')}"
-    parameters = f"{given}, {element}* b, float* parts, unsigned* counters"
-    handed = f"{_passed(rows, 'a')},\n      {_passed(gradients, 'c')}, b, parts, counters"
-    definitions = _definitions(header, problem, epilogue, features, schedule)
+    sizes = _sizes(problem, epilogue, features)
+    parameters = ", ".join(
+        [f"{given}, {element}* b, float* parts, unsigned* counters", *sizes.parameters]
+    )
+    operands_of = f"{_passed(rows, 'a')},\n      {_passed(gradients, 'c')}, b, parts, counters"
+    handed = ", ".join([operands_of, *sizes.scalars])
+    definitions = _definitions(header, problem, epilogue, sizes, schedule)
     entry = _entry(template, threads, blocks_per_sm, parameters, handed)
     units = owners * schedule["splits"]
     kernel = CudaKernel(
@@ -170,7 +176,7 @@ def launch_reduction(
         (units, 1, 1),
         (threads, 1, 1),
         needed,
-        (rows, gradients, Pointer("b"), Pointer("workspace"), Pointer("state")),
+        (rows, gradients, Pointer("b"), Pointer("workspace"), Pointer("state"), *sizes.arguments),
         is_cooperative=schedule["splits"] > 1,
     )
     return KernelPlan((kernel,), (units * accumulator_bytes,), (owners * COUNTER_BYTES,))
@@ -205,18 +211,14 @@ def _definitions(
     header: str,
     problem: DirectProblem,
     epilogue: Epilogue,
-    features: Mapping[str, int],
+    sizes: Sizes,
     schedule: Mapping[str, int],
-    given_sizes: Collection[str] = (),
 ) -> list[str]:
     """The lines before the entries of a source: includes, `Epilogue`, `Problem`, `Schedule`."""
     phases = problem.phases
     row_taps = max(1, *(len(phase.rows.pixels) for phase in phases))
     col_taps = max(1, *(len(phase.cols.pixels) for phase in phases))
     phase_type = f"convir::DirectPhase<{row_taps}, {col_taps}>"
-    constants = _constants(problem) | dict(features)
-    constants["rounds_only"] = int(epilogue.rounds_only)
-    constants["zero_accumulators"] = int(epilogue.zero_fills_are_zero_sums)
     return [
         f'#include "{header}"',
         '#include "arith/scalars.cuh"',
@@ -227,11 +229,7 @@ def _definitions(
         f"  using Element = {problem.element};",
         "  using Epilogue = ::Epilogue;",
         "  using Operands = ::Operands;",
-        *(
-            f"  static constexpr {_type(name)} {name} = {n};"
-            for name, n in constants.items()
-            if name not in given_sizes
-        ),
+        *(f"  static constexpr {_type(name)} {name} = {n};" for name, n in sizes.constants.items()),
         f"  static constexpr {phase_type} phases[] = {{",
         *(f"      {_phase(phase)}," for phase in phases),
         "  };",
@@ -244,9 +242,9 @@ def _definitions(
     ]
 
 
-def _constants(problem: DirectProblem) -> dict[str, int]:
+def _sizes(problem: DirectProblem, epilogue: Epilogue, features: Mapping[str, Size]) -> Sizes:
     rows, cols, weights = problem.rows, problem.cols, problem.contraction.b
-    return {
+    sizes: dict[str, Size] = {
         "images": problem.images,
         "a_image": problem.a_image,
         "c_image": problem.c_image,
@@ -268,7 +266,10 @@ def _constants(problem: DirectProblem) -> dict[str, int]:
         "b_out_channel": weights.out_channel_stride,
         "b_group": weights.group_stride,
         "phase_count": len(problem.phases),
+        "rounds_only": int(epilogue.rounds_only),
+        "zero_accumulators": int(epilogue.zero_fills_are_zero_sums),
     }
+    return Sizes.of(sizes | dict(features))
 
 
 def slice_features(slices: Slices) -> dict[str, int]:

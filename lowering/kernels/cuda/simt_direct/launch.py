@@ -130,7 +130,7 @@ def work(problem: DirectProblem, vectors: Vectors, config: SimtDirectConfig) -> 
     """Threads that have something to compute."""
     spec = problem.contraction
     tiles = -(-problem.row_count // config.rows) * -(-problem.col_count // config.cols)
-    images = problem.images * problem.slices.size
+    images = problem.images.value * problem.slices.size
     return images * tiles * spec.groups * spec.out_channels // vectors.stored
 
 
@@ -226,5 +226,4 @@ def kernels(
         schedule,
         grid,
         config.blocks[1],
-        given_sizes={"images": problem.images},
     )
