@@ -123,9 +123,9 @@ def test_taps_read_and_write_what_the_contraction_says(
 
 def test_one_by_one_filters_are_a_plain_product() -> None:
     problem = planned(line(2, 64, 72, (9, 11), 1, 0, 1))
-    assert (problem.rows.slides, problem.pixels, problem.taps) == ((), 198, 1)
+    assert (problem.rows.slides, problem.pixels.value, problem.taps) == ((), 198, 1)
     strided = planned(line(2, 64, 72, (9, 11), 1, 0, 2))
-    assert (len(strided.rows.slides), strided.pixels, strided.steps) == (2, 60, 1)
+    assert (len(strided.rows.slides), strided.pixels.value, strided.steps) == (2, 60, 1)
 
 
 def test_configs_print_and_parse() -> None:
