@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.protocol import Size
 
 
+def value_of(size: Size) -> int:
+    """The number, whoever is given it."""
+    return size.value if isinstance(size, Scalar) else size
+
+
 @dataclass(frozen=True)
 class Sizes:
     """Named sizes, those that the code depends on apart from those that a launch hands over."""

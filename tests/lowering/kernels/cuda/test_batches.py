@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from conv_lines import CUBES, NHWC, THREE
+from conv_lines import CUBES, NHWC, NWC, THREE
 from cuda_contractions import contraction_of_line
 from plan_runs import check_config
 
@@ -22,6 +22,8 @@ LAST = f"convbfp16 -c 3 -H 20 -W 24 -k 32 -y 4 -x 4 -p 1 -q 1 -u 2 -v 2 -F 2 {NH
 GROUPS = f"convbfp16 -c 256 -H 14 -W 14 -k 256 {THREE} -g 8 {NHWC}"
 MERGED = f"convfp16 -c 512 -H 14 -W 14 -k 512 {THREE} -g 64 {NHWC}"
 DENSE = f"convfp16 -c 64 -H 16 -W 16 -k 64 -y 3 -x 1 -p 1 {NHWC}"
+POINTS = f"convbfp16 -c 64 -H 12 -W 14 -k 128 -y 1 -x 1 {NHWC}"
+LINE = f"convfp16 -c 32 -W 512 -k 64 -x 4 -q 1 -v 2 -F 2 {NWC}"
 VOLUME = (
     f"convfp16 --spatial_dim 3 -c 64 --in_d 4 -k 64 {CUBES}"
     " --in_layout NDHWC --fil_layout NDHWC --out_layout NDHWC"
@@ -47,6 +49,13 @@ ONE_CUBIN: dict[str, dict[str, str]] = {
         f"{VOLUME} -H 7 -W 6 -g 8 -F 1": "4 stages=3 group_blocks=64 blocks=132x1",
     },
     "sm90_grouped_wgrad": {f"{GROUPS} -F 4": "8 stages=3 blocks=132x1"},
+    "sm90_fused_dgrad": {LINE: "stages=8 store=32 blocks=132"},
+    "sm90_implicit_gemm": {
+        f"{DENSE} -F 1": "128x64 stages=6 schedule=pingpong store=64 blocks=132",
+        f"{POINTS} -F 1": "64x64 stages=8 schedule=pingpong store=64 blocks=132",
+        f"{POINTS} -u 2 -v 2 -F 2": "128x64 stages=6 schedule=cooperative store=64 blocks=132",
+        f"{DENSE} -q 1 -v 2 -F 2": "128x64 stages=6 schedule=cooperative store=32 blocks=132",
+    },
     "sm90_wgrad": {
         f"{DENSE} -F 4": "64x64 stages=8 roles=1:4 cluster=8 partition=split-k:8:reduce-scatter"
         " blocks=132",
@@ -102,6 +111,15 @@ def test_more_units_than_32_bits_count_are_other_code() -> None:
     small, large = (launch_of("simt_direct", line, config, batch) for batch in (48, 43_000))
     assert "is_counted_in_32_bits = 1;" in small.source
     assert "is_counted_in_32_bits = 0;" in large.source
+
+
+def test_few_tiles_of_unlike_phases_are_in_the_code() -> None:
+    config = "128x64 stages=6 schedule=cooperative store=64 blocks=132"
+    line = f"convfp16 -c 64 -H 56 -W 56 -k 64 {THREE} -u 2 -v 2 -F 2 {NHWC}"
+    launches = [launch_of("sm90_implicit_gemm", line, config, n) for n in (8, 16, 200, 400)]
+    few, more, many, most = (launch.source for launch in launches)
+    assert few != more
+    assert many == most
 
 
 @pytest.mark.gpu
