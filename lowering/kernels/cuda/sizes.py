@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
     from convir.lowering.kernels.protocol import Size
 
+ANY_SIZE = (1 << 31) - 1
+"""Stands in code for the size of an axis that a launch hands over: no index reaches it."""
+
 
 def value_of(size: Size) -> int:
     """The number, whoever is given it."""

@@ -13,6 +13,7 @@ from convir.analysis.refusal import Refusal
 from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.cuda.epilogue_operands import linear_operands
 from convir.lowering.kernels.cuda.launch import Scalar
+from convir.lowering.kernels.cuda.sizes import ANY_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 MAX_SPATIAL = 3
 MAX_AXES = MAX_SPATIAL + 1
 MAX_ROWS = 1 << 30
-ANY_SIZE = (1 << 31) - 1
-"""Stands in code for the size of an axis that a launch hands over: no pixel is at it."""
 TF32_MULTIPLE = 32
 """What input channels and columns of TF32 are multiples of: other forms were not run on a GPU
 yet."""
