@@ -9,7 +9,6 @@
 namespace convir {
 namespace implicit_gemm {
 
-// `pixels` counts those of an image: a launch hands over how many images there are, along axis 0.
 template <int kAxes>
 struct Phase {
   int pixels, taps;
@@ -34,10 +33,10 @@ struct Position {
 };
 
 template <class P>
-__device__ __forceinline__ Position<P> position(int phase, int pixels, int x) {
+__device__ __forceinline__ Position<P> position(int phase, int x) {
   const auto& in = P::kPhase[phase];
   Position<P> result;
-  result.inside = x < pixels;
+  result.inside = x < in.pixels;
   if constexpr (P::kALinear != 0) {
     result.offset = static_cast<typename P::AOffset>(P::kALinear) * x;
     return result;
@@ -206,9 +205,10 @@ struct TapWalk {
 
 template <class P, int kBK>
 struct PositionWalk {
-  int phase, pixels, begin;
+  int phase, begin;
+  __device__ __forceinline__ PositionWalk(int in_phase, int at) : phase(in_phase), begin(at) {}
   __device__ __forceinline__ Position<P> at(int distance) const {
-    return position<P>(phase, pixels, begin + distance);
+    return position<P>(phase, begin + distance);
   }
   __device__ __forceinline__ void advance() { begin += kBK; }
 };
@@ -217,12 +217,12 @@ struct PositionWalk {
 template <class P, int kBK>
 struct ASource {
   using Element = typename P::A;
-  int phase, pixels;
+  int phase;
   const Element* base;
 
   __device__ __forceinline__ auto walk(int begin) const {
     if constexpr (P::kComputesB) {
-      return PositionWalk<P, kBK>{phase, pixels, begin};
+      return PositionWalk<P, kBK>(phase, begin);
     } else {
       return TapWalk<P, kBK>(phase, begin);
     }
@@ -231,7 +231,7 @@ struct ASource {
     if constexpr (P::kComputesB) {
       return tap<P>(phase, outer);
     } else {
-      return position<P>(phase, pixels, outer);
+      return position<P>(phase, outer);
     }
   }
   __device__ __forceinline__ const Element* find(const Position<P>& x, const Tap<P>& t,
@@ -255,7 +255,7 @@ struct Column {
 template <class P, int kBK>
 struct OtherSource {
   using Element = typename P::Other;
-  int phase, pixels;
+  int phase;
   const Element* base;
 
   struct Out {
@@ -263,17 +263,17 @@ struct OtherSource {
     bool inside;
   };
   struct OutWalk {
-    int phase, pixels, begin;
+    int phase, begin;
     __device__ __forceinline__ Out at(int distance) const {
       const int x = begin + distance;
-      return {out_offset<P, typename P::BOffset>(phase, x), x < pixels};
+      return {out_offset<P, typename P::BOffset>(phase, x), x < P::kPhase[phase].pixels};
     }
     __device__ __forceinline__ void advance() { begin += kBK; }
   };
 
   __device__ __forceinline__ auto walk(int begin) const {
     if constexpr (P::kComputesB) {
-      return OutWalk{phase, pixels, begin};
+      return OutWalk{phase, begin};
     } else {
       return TapWalk<P, kBK>(phase, begin);
     }

@@ -91,25 +91,22 @@ struct Loader {
 template <class P, class C>
 struct TilePlace {
   int phase, row, group, column;  // first row and column
-  int pixels;                     // of the phase
 
-  static __device__ __forceinline__ int rows_of(int phase, int pixels) {
-    return P::kComputesB ? P::kPhase[phase].taps * P::kInChannels : pixels;
+  static __device__ __forceinline__ int rows_of(int phase) {
+    return P::kComputesB ? P::kPhase[phase].taps * P::kInChannels : P::kPhase[phase].pixels;
   }
-  __device__ __forceinline__ int rows() const { return rows_of(phase, pixels); }
-  __device__ __forceinline__ int reduced() const {
-    return P::kComputesB ? pixels : P::kPhase[phase].taps * P::kInChannels;
+  static __device__ __forceinline__ int reduced_of(int phase) {
+    return P::kComputesB ? P::kPhase[phase].pixels : P::kPhase[phase].taps * P::kInChannels;
   }
 
-  __device__ __forceinline__ TilePlace(int tile, int images) {
+  __device__ __forceinline__ explicit TilePlace(int tile) {
     constexpr int kOutChannelTiles = (P::kOutChannels + C::kBN - 1) / C::kBN;
     phase = 0;
     int rest = tile;
     if constexpr (P::kPhases > 1) {
 #pragma unroll
       for (int p = 0; p + 1 < P::kPhases; ++p) {
-        const int rows = rows_of(p, images * P::kPhase[p].pixels);
-        const int tiles = (rows + C::kBM - 1) / C::kBM * P::kGroups * kOutChannelTiles;
+        const int tiles = (rows_of(p) + C::kBM - 1) / C::kBM * P::kGroups * kOutChannelTiles;
         if (phase == p && rest >= tiles) {
           rest -= tiles;
           phase = p + 1;
@@ -120,7 +117,6 @@ struct TilePlace {
     rest /= kOutChannelTiles;
     group = rest % P::kGroups;
     row = rest / P::kGroups * C::kBM;
-    pixels = images * P::kPhase[phase].pixels;
   }
 };
 
@@ -257,9 +253,8 @@ struct Product {
   __device__ __forceinline__ void reduce(char* shared, const typename P::A* a,
                                          const typename P::Other* b, const TilePlace<P, C>& tile,
                                          int begin, int end) {
-    Loader<ATile, ASource<P, C::kBK>> rows({tile.phase, tile.pixels, a}, tile.row, begin);
-    Loader<BTile, OtherSource<P, C::kBK>> out_channels({tile.phase, tile.pixels, b}, tile.column,
-                                                       begin);
+    Loader<ATile, ASource<P, C::kBK>> rows({tile.phase, a}, tile.row, begin);
+    Loader<BTile, OtherSource<P, C::kBK>> out_channels({tile.phase, b}, tile.column, begin);
     const int steps = (end - begin + C::kBK - 1) / C::kBK;
 #pragma unroll
     for (int s = 0; s < C::kStages - 1; ++s) {
@@ -302,12 +297,13 @@ struct Product {
 template <class P, class C, class E>
 __device__ __forceinline__ void run(const typename P::A* a, const typename P::Other* b,
                                     typename E::Stored* out, typename P::Sum* parts,
-                                    const typename E::Pointers& pointers, int images) {
+                                    const typename E::Pointers& pointers) {
   using Work = Product<P, C, E>;
   using Sum = typename P::Sum;
   extern __shared__ __align__(128) char shared[];
-  const TilePlace<P, C> tile(blockIdx.x, images);
-  const int reduced = tile.reduced(), rows = tile.rows();
+  const TilePlace<P, C> tile(blockIdx.x);
+  const int reduced = TilePlace<P, C>::reduced_of(tile.phase);
+  const int rows = TilePlace<P, C>::rows_of(tile.phase);
 
   auto* table = reinterpret_cast<RowOffsets<P, E>*>(shared + Work::kTable);
   if constexpr (C::kSplit == 1) {
@@ -354,11 +350,12 @@ __device__ __forceinline__ void run(const typename P::A* a, const typename P::Ot
 // Adds the parts of the tiles in order, and stores: blockIdx.y is a slice of a tile.
 template <class P, class C, class E>
 __device__ __forceinline__ void add_parts(const typename P::Sum* parts, typename E::Stored* out,
-                                          const typename E::Pointers& pointers, int images) {
+                                          const typename E::Pointers& pointers) {
   using Work = Product<P, C, E>;
   using Sum = typename P::Sum;
-  const TilePlace<P, C> tile(blockIdx.x, images);
-  const int reduced = tile.reduced(), rows = tile.rows();
+  const TilePlace<P, C> tile(blockIdx.x);
+  const int reduced = TilePlace<P, C>::reduced_of(tile.phase);
+  const int rows = TilePlace<P, C>::rows_of(tile.phase);
   constexpr int kVectors = Work::kOutLine / C::kAddVector;
   const int v = blockIdx.y * blockDim.x + threadIdx.x;
   if (v >= Work::kOutLines * kVectors) return;

@@ -14,13 +14,12 @@ from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
 from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer
 from convir.lowering.kernels.cuda.layout_conversion.copies import copied
-from convir.lowering.kernels.cuda.sizes import Sizes
 from convir.lowering.kernels.cuda.sm80_implicit_gemm.config import (
     blocks_of,
     refusal,
     shared_bytes_of,
 )
-from convir.lowering.kernels.cuda.sm80_implicit_gemm.problem import images_of, problem_source
+from convir.lowering.kernels.cuda.sm80_implicit_gemm.problem import problem_source
 from convir.lowering.kernels.cuda.sm80_implicit_gemm.vector_widths import (
     orientation,
     unsupported,
@@ -69,7 +68,6 @@ def kernels(
     parts = Pointer("workspace", len(converted))
     is_split = config.splits > 1
     source = _source(spec, epilogue, config)
-    images = Sizes.of({"images": images_of(spec)}).arguments
     multiply = CudaKernel(
         source,
         "multiply",
@@ -81,7 +79,6 @@ def kernels(
             places.get("b", other),
             parts if is_split else out,
             *operands,
-            *images,
         ),
         spill_bytes=0 if config.is_mma else FMA_SPILL_BYTES,
     )
@@ -95,7 +92,7 @@ def kernels(
         (blocks, -(-vectors // ADDING_THREADS), 1),
         (ADDING_THREADS, 1, 1),
         0,
-        (parts, out, *operands, *images),
+        (parts, out, *operands),
     )
     size = config.splits * blocks * tile * STORAGE_BYTES[spec.element]
     return KernelPlan((*first, multiply, add), (*sizes, size))
@@ -158,10 +155,7 @@ def _entries(spec: Contraction, epilogue: Epilogue, config: Sm80ImplicitGemmConf
     pointers = [
         f"const {CPP_TYPES[operand.type]}* e{i}" for i, operand in enumerate(epilogue.operands)
     ]
-    images = Sizes.of({"images": images_of(spec)})
     names = ", ".join(f"e{i}" for i in range(len(pointers)))
-    count = ", ".join(images.scalars or ["1"])
-    pointers += images.parameters
     is_split = config.splits > 1
     inputs = ["const Problem::A* a", "const Problem::Other* b"]
     to = "Problem::Sum* parts" if is_split else "Epilogue::Stored* out"
@@ -169,8 +163,7 @@ def _entries(spec: Contraction, epilogue: Epilogue, config: Sm80ImplicitGemmConf
     multiply = (
         f'extern "C" __global__ void __launch_bounds__({config.threads})\n'
         f"multiply({', '.join([*inputs, to, *pointers])}) {{\n"
-        f"  convir::implicit_gemm::run<Problem, Config, Epilogue>(a, b, {call}, {{{names}}}, "
-        f"{count});\n}}\n"
+        f"  convir::implicit_gemm::run<Problem, Config, Epilogue>(a, b, {call}, {{{names}}});\n}}\n"
     )
     if not is_split:
         return multiply
@@ -179,5 +172,5 @@ def _entries(spec: Contraction, epilogue: Epilogue, config: Sm80ImplicitGemmConf
         f'\nextern "C" __global__ void __launch_bounds__({ADDING_THREADS})\n'
         f"add_parts({', '.join(add)}) {{\n"
         f"  convir::implicit_gemm::add_parts<Problem, Config, Epilogue>(parts, "
-        f"out, {{{names}}}, {count});\n}}\n"
+        f"out, {{{names}}});\n}}\n"
     )

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
-from convir.lowering.kernels.cuda.launch import Scalar
-from convir.lowering.kernels.cuda.sizes import ANY_SIZE, value_of
 from convir.lowering.kernels.cuda.sm80_implicit_gemm.vector_widths import (
     INDEX_LIMIT,
     first_weight,
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
 
     from convir.lowering.bodies.contraction.spec import Axis, Contraction, Phase
     from convir.lowering.kernels.cuda.epilogue import Epilogue
-    from convir.lowering.kernels.protocol import Size
 
 
 def _span(offsets: Iterable[int]) -> int:
@@ -73,14 +70,6 @@ def _offset_type(span: int) -> str:
     return "int" if span < INDEX_LIMIT else "long long"
 
 
-def images_of(spec: Contraction) -> Size:
-    """Output pixels along the outermost axis, where nothing else of the code depends on them; else
-    1, as if it were another axis."""
-    first, *others = {phase.axes[0].size for phase in spec.phases}
-    is_bounded = any(leaves(phase.axes[0]) for phase in spec.phases)
-    return 1 if others or is_bounded else Scalar(first)
-
-
 def problem_source(spec: Contraction, epilogue: Epilogue) -> str:
     """The struct `Problem`: everything that is known of `spec`, as constants."""
     lines = orientation(spec)
@@ -116,8 +105,7 @@ def problem_source(spec: Contraction, epilogue: Epilogue) -> str:
     }
     out_channels = [operand.out_channel_stride for operand in epilogue.operands]
     groups = [operand.group_stride for operand in epilogue.operands]
-    images = images_of(spec)
-    phases = ",\n".join(f"      {_phase_source(phase, images)}" for phase in spec.phases)
+    phases = ",\n".join(f"      {_phase_source(phase)}" for phase in spec.phases)
     fields = {
         "bool kBounded[]": f"{{{', '.join(map(_bool, bounded))}}}",
         "convir::implicit_gemm::Phase<kAxes> kPhase[]": f"{{\n{phases}}}",
@@ -144,18 +132,15 @@ def problem_source(spec: Contraction, epilogue: Epilogue) -> str:
     )
 
 
-def _phase_source(phase: Phase, images: Size) -> str:
+def _phase_source(phase: Phase) -> str:
     axes = phase.axes
-    sizes, extents = [axis.size for axis in axes], [axis.extent for axis in axes]
-    if isinstance(images, Scalar):
-        sizes[0] = extents[0] = ANY_SIZE
     values: list[str] = [
-        str(phase.pixels // value_of(images)),
+        str(phase.pixels),
         str(phase.taps),
         str(phase.out_offset),
         str(first_weight(phase)),
-        _list(sizes),
-        _list(extents),
+        _list([axis.size for axis in axes]),
+        _list([axis.extent for axis in axes]),
         _list([axis.step for axis in axes]),
         _list([max(1, len(axis.tap_rows)) for axis in axes]),
         _list([axis.tap_rows[0] if axis.tap_rows else 0 for axis in axes]),

@@ -102,7 +102,7 @@ class Sm90GroupedDirect {
   // of memory after the other.
   struct Strips {
     int group = blockIdx.x % P::groups, first = blockIdx.x / P::groups;
-    int end, step = gridDim.x / P::groups;
+    int end;
     __device__ __forceinline__ explicit Strips(int images)
         : end(images * (P::slices * L::kStrips)) {}
   };
@@ -124,9 +124,9 @@ class Sm90GroupedDirect {
 
   // What a block loads, in order: its strips, of each the slices of A that it reads.
   struct Loads {
-    int strip, end, step, tap = 0;
+    int strip, end, tap = 0;
     __device__ __forceinline__ explicit Loads(const Strips& strips)
-        : strip(strips.first), end(strips.end), step(strips.step) {
+        : strip(strips.first), end(strips.end) {
       if (are_left() && !Place(strip).reads(tap)) advance();
     }
     __device__ __forceinline__ bool are_left() const { return strip < end; }
@@ -134,7 +134,7 @@ class Sm90GroupedDirect {
       do {
         if (++tap < P::slice_taps) continue;
         tap = 0;
-        strip += step;
+        strip += S::group_blocks;
       } while (are_left() && !Place(strip).reads(tap));
     }
   };
@@ -266,7 +266,7 @@ class Sm90GroupedDirect {
     const unsigned stage = shared + L::kStage + kFirst * L::kPairBytes;
     PipelineState<S::stages> ring;
 #pragma unroll 1
-    for (int strip = strips.first; strip < strips.end; strip += strips.step) {
+    for (int strip = strips.first; strip < strips.end; strip += S::group_blocks) {
       const Place at(strip);
       float sum[kAccumulators];
 #pragma unroll
@@ -307,7 +307,7 @@ class Sm90GroupedDirect {
     const unsigned stage = shared + L::kStage + first * L::kPairBytes;
     const bool asks = threadIdx.x % 32 == 0;
 #pragma unroll 1
-    for (int strip = strips.first; strip < strips.end; strip += strips.step) {
+    for (int strip = strips.first; strip < strips.end; strip += S::group_blocks) {
       if (asks) hopper::wait_stores_read();
       __syncwarp();
       named_arrive(kFreed + group, kStoring);

@@ -260,6 +260,7 @@ def kernels(
     schedule = {
         "row_pairs": config.row_pairs,
         "stages": config.stages,
+        "group_blocks": config.group_blocks,
         "boxes": _boxes(problem, config.row_pairs),
         "threads": (CONSUMER_WARPS + WARPGROUP) * WARP,
         "compute_registers": traded_registers(CONSUMER_WARPS, 1),

@@ -66,7 +66,7 @@ def source_of(
         "  using Epilogue = ::Epilogue;\n"
         + "".join(
             f"  static constexpr int {name} = {value};\n"
-            for name, value in _constants(problem, config).items()
+            for name, value in _constants(problem, config, steps).items()
         )
         + f"  static constexpr bool kReadsOnce = {str(reads_once).lower()};\n"
         + f"  static constexpr bool kInterleavesSplits = {str(interleaves_splits).lower()};\n"
@@ -84,8 +84,10 @@ def source_of(
 
 
 def _steps(problem: WgradProblem, config: Sm90WgradConfig) -> Size:
-    """The steps of a tile; stream-K divides by them, and by the shares that they make."""
-    return problem.steps if config.partition.kind == STREAM_K else Scalar(problem.steps)
+    """The steps of a tile. Stream-K divides by them, and loops over few of them are unrolled."""
+    kind, steps = config.partition.kind, problem.steps
+    is_short = kind == DATA_PARALLEL and steps < config.stages
+    return steps if kind == STREAM_K or is_short else Scalar(steps)
 
 
 def _most_lag(problem: WgradProblem, config: Sm90WgradConfig) -> int:
@@ -101,13 +103,13 @@ def _last_step(problem: WgradProblem, config: Sm90WgradConfig) -> int:
     return (problem.pixels.value - 1) % BLOCK_K // TILE_K + 1 if is_whole else BLOCK_K // TILE_K
 
 
-def _constants(problem: WgradProblem, config: Sm90WgradConfig) -> dict[str, int]:
+def _constants(problem: WgradProblem, config: Sm90WgradConfig, steps: Sizes) -> dict[str, int]:
     return {
         "kOutChannels": problem.out_channels,
         "kInChannels": problem.in_channels,
         "kTaps": problem.taps,
         "kFirstWeight": problem.first_weight,
-        "kSteps": problem.steps if config.partition.kind == STREAM_K else 0,
+        "kSteps": steps.constants.get("steps", 0),
         "kMostLag": _most_lag(problem, config),
         "kOfLast": _last_step(problem, config),
         "kSpatial": len(problem.rows.slides),

@@ -22,8 +22,8 @@ LAST = f"convbfp16 -c 3 -H 20 -W 24 -k 32 -y 4 -x 4 -p 1 -q 1 -u 2 -v 2 -F 2 {NH
 GROUPS = f"convbfp16 -c 256 -H 14 -W 14 -k 256 {THREE} -g 8 {NHWC}"
 MERGED = f"convfp16 -c 512 -H 14 -W 14 -k 512 {THREE} -g 64 {NHWC}"
 DENSE = f"convfp16 -c 64 -H 16 -W 16 -k 64 -y 3 -x 1 -p 1 {NHWC}"
+WIDE = f"convfp16 -c 64 -H 6 -W 16 -k 64 -y 1 -x 4 -q 1 -v 2 {NHWC}"
 POINTS = f"convbfp16 -c 64 -H 12 -W 14 -k 128 -y 1 -x 1 {NHWC}"
-PLANES = "conv -c 6 -H 12 -W 14 -k 10 -y 1"
 LINE = f"convfp16 -c 32 -W 512 -k 64 -x 4 -q 1 -v 2 -F 2 {NWC}"
 VOLUME = (
     f"convfp16 --spatial_dim 3 -c 64 --in_d 4 -k 64 {CUBES}"
@@ -50,18 +50,12 @@ ONE_CUBIN: dict[str, dict[str, str]] = {
         f"{VOLUME} -H 7 -W 6 -g 8 -F 1": "4 stages=3 group_blocks=64 blocks=132x1",
     },
     "sm90_grouped_wgrad": {f"{GROUPS} -F 4": "8 stages=3 blocks=132x1"},
-    "sm80_implicit_gemm": {
-        f"{POINTS} -F 4": "128x128x32 stages=4 warps=2x2",
-        f"{DENSE} -F 4": "32x32x32 stages=4 warps=2x2 splits=4",
-        f"{PLANES} -F 1": "64x64x16 stages=3 threads=16x16",
-        f"{DENSE} -v 2 -F 2": "32x64x32 stages=4 warps=2x2",
-    },
     "sm90_fused_dgrad": {LINE: "stages=8 store=32 blocks=132"},
     "sm90_implicit_gemm": {
         f"{DENSE} -F 1": "128x64 stages=6 schedule=pingpong store=64 blocks=132",
         f"{POINTS} -F 1": "64x64 stages=8 schedule=pingpong store=64 blocks=132",
         f"{POINTS} -u 2 -v 2 -F 2": "128x64 stages=6 schedule=cooperative store=64 blocks=132",
-        f"{DENSE} -q 1 -v 2 -F 2": "128x64 stages=6 schedule=cooperative store=32 blocks=132",
+        f"{WIDE} -F 2": "128x64 stages=6 schedule=cooperative store=32 blocks=132",
     },
     "sm90_wgrad": {
         f"{DENSE} -F 4": "64x64 stages=8 roles=1:4 cluster=8 partition=split-k:8:reduce-scatter"
@@ -77,10 +71,17 @@ ONE_CUBIN: dict[str, dict[str, str]] = {
         f"{VOLUME} -H 5 -W 6 -g 64 -F 1": "1x1 warps=2 blocks=132x8",
     },
 }
-OTHERS = {"block_diagonal", "layout_conversion", "multi_tap_wgrad", "sm90_row_packed_wgrad"}
-"""The first two launch copies before another family's kernels."""
+OTHERS = {
+    "block_diagonal",
+    "layout_conversion",
+    "multi_tap_wgrad",
+    "sm80_implicit_gemm",
+    "sm90_row_packed_wgrad",
+}
+"""Families with the batch in their code; the first two launch copies before another family's
+kernels."""
 BATCHES = (1, 2, 9, 48, 200)
-FEWEST = {"grouped_wgrad": 9, "sm90_grouped_wgrad": 9, "sm90_wgrad": 9, "sm80_implicit_gemm": 2}
+FEWEST = {"grouped_wgrad": 9, "sm90_grouped_wgrad": 9, "sm90_wgrad": 9}
 """The least batch of those that share a cubin: fewer have fewer splits, or leave something out."""
 
 
