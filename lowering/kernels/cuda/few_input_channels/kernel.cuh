@@ -36,7 +36,6 @@ struct FewInputChannels {
   static constexpr int kLines = (S::strip_rows - 1) * P::row_step + P::window_rows;
   static constexpr int kStripBytes = kLines * kPitch;
   static constexpr int kStrips = divide_up(P::rows, S::strip_rows);
-  static constexpr int kItems = P::images * kStrips;
   static constexpr int kPixels = S::strip_rows * P::cols;
 
   // Columns in groups of 32, four tiles of 8: a lane's accumulators of a group are contiguous in C.
@@ -204,22 +203,23 @@ struct FewInputChannels {
     }
   }
 
-  static __device__ __forceinline__ void run(const T* a, const T* b, const Target<P>& out) {
+  static __device__ __forceinline__ void run(const T* a, const T* b, const Target<P>& out,
+                                             int images) {
     extern __shared__ __align__(128) unsigned char shared[];
     const unsigned lines = shared_address(shared);
     const int first_column = blockIdx.x % kOutChannelTiles * S::out_channels;
-    const int step = gridDim.x / kOutChannelTiles;
+    const int items = images * kStrips, step = gridDim.x / kOutChannelTiles;
     int item = blockIdx.x / kOutChannelTiles;
     zero(shared, 2 * kStripBytes);
     __syncthreads();
-    if (item < kItems) load(a, item, lines);
+    if (item < items) load(a, item, lines);
     commit_copies();
     stage_weights(b, first_column, reinterpret_cast<unsigned*>(shared + 2 * kStripBytes));
     const unsigned first_mask = mask(0), last_mask = mask(kBlocks - 1);
     int buffer = 0;
 #pragma unroll 1
-    for (; item < kItems; item += step) {
-      if (item + step < kItems) load(a, item + step, lines + (buffer ^ 1) * kStripBytes);
+    for (; item < items; item += step) {
+      if (item + step < items) load(a, item + step, lines + (buffer ^ 1) * kStripBytes);
       commit_copies();
       wait_copies<1>();
       __syncthreads();

@@ -165,9 +165,10 @@ struct FewOutputChannels {
     named_sync(pixel_warp + 2, S::k_warps * 32);
   }
 
-  static __device__ __forceinline__ void run(const T* a, const T* b, const Target<P>& out) {
+  static __device__ __forceinline__ void run(const T* a, const T* b, const Target<P>& out,
+                                             int images) {
     extern __shared__ __align__(128) unsigned char shared[];
-    const typename Ring::Range range(blockIdx.x, gridDim.x);
+    const typename Ring::Range range(blockIdx.x, gridDim.x, images);
     if (range.begin == range.end) return;
 
     Stream rows(Loads(range, a, 0, P::in_channels, shared_address(shared)),

@@ -377,12 +377,13 @@ struct GroupedDirect {
 
   // A is a pointer, or a map of TMA.
   template <typename A>
-  static __device__ __forceinline__ void run(const A* a, const T* b, const Target<P>& out) {
+  static __device__ __forceinline__ void run(const A* a, const T* b, const Target<P>& out,
+                                             int images) {
     extern __shared__ __align__(1024) unsigned char shared[];
     const int block = blockIdx.x % kChannelBlocks;
     const int parts = gridDim.x / kChannelBlocks, part = blockIdx.x / kChannelBlocks;
     if (part >= parts) return;
-    const typename Ring::Range range(part, parts);
+    const typename Ring::Range range(part, parts, images);
     if (range.begin == range.end) return;
 
     T* weights = reinterpret_cast<T*>(shared + Ring::kBytes);

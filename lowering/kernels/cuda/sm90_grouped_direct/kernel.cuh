@@ -100,9 +100,11 @@ class Sm90GroupedDirect {
 
   // The strips of a block: every so many of its group, so that all blocks together read one stretch
   // of memory after the other.
-  static constexpr int kAllStrips = P::images * P::slices * L::kStrips;
   struct Strips {
     int group = blockIdx.x % P::groups, first = blockIdx.x / P::groups;
+    int end;
+    __device__ __forceinline__ explicit Strips(int images)
+        : end(images * (P::slices * L::kStrips)) {}
   };
   // Where a strip of C begins.
   struct Place {
@@ -122,11 +124,12 @@ class Sm90GroupedDirect {
 
   // What a block loads, in order: its strips, of each the slices of A that it reads.
   struct Loads {
-    int strip, tap = 0;
-    __device__ __forceinline__ explicit Loads(const Strips& strips) : strip(strips.first) {
+    int strip, end, tap = 0;
+    __device__ __forceinline__ explicit Loads(const Strips& strips)
+        : strip(strips.first), end(strips.end) {
       if (are_left() && !Place(strip).reads(tap)) advance();
     }
-    __device__ __forceinline__ bool are_left() const { return strip < kAllStrips; }
+    __device__ __forceinline__ bool are_left() const { return strip < end; }
     __device__ __forceinline__ void advance() {
       do {
         if (++tap < P::slice_taps) continue;
@@ -263,7 +266,7 @@ class Sm90GroupedDirect {
     const unsigned stage = shared + L::kStage + kFirst * L::kPairBytes;
     PipelineState<S::stages> ring;
 #pragma unroll 1
-    for (int strip = strips.first; strip < kAllStrips; strip += S::group_blocks) {
+    for (int strip = strips.first; strip < strips.end; strip += S::group_blocks) {
       const Place at(strip);
       float sum[kAccumulators];
 #pragma unroll
@@ -304,7 +307,7 @@ class Sm90GroupedDirect {
     const unsigned stage = shared + L::kStage + first * L::kPairBytes;
     const bool asks = threadIdx.x % 32 == 0;
 #pragma unroll 1
-    for (int strip = strips.first; strip < kAllStrips; strip += S::group_blocks) {
+    for (int strip = strips.first; strip < strips.end; strip += S::group_blocks) {
       if (asks) hopper::wait_stores_read();
       __syncwarp();
       named_arrive(kFreed + group, kStoring);
@@ -329,10 +332,11 @@ class Sm90GroupedDirect {
 
  public:
   static __device__ __forceinline__ void run(const hopper::TensorMap* a, const T* b,
-                                             const Target<P>& out, const hopper::TensorMap* c) {
+                                             const Target<P>& out, const hopper::TensorMap* c,
+                                             int images) {
     extern __shared__ __align__(1024) unsigned char memory[];
     const unsigned shared = shared_address(memory);
-    const Strips strips;
+    const Strips strips(images);
     Loads loads(strips);
     const bool asks = threadIdx.x == kConsumerThreads;
     if (threadIdx.x < kWarpgroupThreads) stage_weights(b, shared + L::kWeights, strips.group);

@@ -44,7 +44,6 @@ class Sm90GroupedWgrad {
   // Output pixels are those of C and `kDown` rows more, where only what is moved down lies inside.
   // A strip is `rows` rows of them.
   static constexpr int kStrips = divide_up(P::rows + kDown, S::rows);
-  static constexpr int kAllStrips = P::images * kStrips;
   static constexpr int kPixels = S::rows * kPitch;
   static constexpr int kRowsOfA = S::rows + 2 * kDown, kRowsOfC = S::rows + kDown;
 
@@ -89,9 +88,9 @@ class Sm90GroupedWgrad {
   // The strips of a block.
   struct Range {
     int begin, end;
-    __device__ __forceinline__ explicit Range(int split)
-        : begin(static_cast<int>(static_cast<long long>(split) * kAllStrips / S::splits)),
-          end(static_cast<int>((split + 1ll) * kAllStrips / S::splits)) {}
+    __device__ __forceinline__ Range(int split, int images)
+        : begin(static_cast<int>(static_cast<long long>(split) * (images * kStrips) / S::splits)),
+          end(static_cast<int>((split + 1ll) * (images * kStrips) / S::splits)) {}
   };
 
   // One thread asks for the rows of all strips.
@@ -254,11 +253,11 @@ class Sm90GroupedWgrad {
  public:
   static __device__ __forceinline__ void run(const hopper::TensorMap* a,
                                              const hopper::TensorMap* c, T* b, float* workspace,
-                                             unsigned* counters) {
+                                             unsigned* counters, int images) {
     extern __shared__ __align__(1024) unsigned char memory[];
     const unsigned shared = shared_address(memory);
     const int group = blockIdx.x % P::groups, split = blockIdx.x / P::groups;
-    const Range range(split);
+    const Range range(split, images);
     if (threadIdx.x == kConsumerThreads) {
       Pipeline<S::stages>(shared + kBarriers).init(1, kConsumerThreads / 32 * kWarpArrivals);
       fence_barrier_init();

@@ -117,14 +117,16 @@ struct Kernel {
   static constexpr int kChunksK = (Problem::kInChannels + kBlockK - 1) / kBlockK;
   static constexpr int kNTiles = (Problem::kOutChannels + kBlockN - 1) / kBlockN;
 
-  using Tiles = wgmma::Tiles<Problem, kNTiles>;
+  using Tiles = wgmma::Tiles<Problem, kBlockM, kNTiles>;
 
+  Tiles tiles;
   unsigned stages, staging, zeros;
   Pipeline<kStages> pipeline;
   unsigned progress;  // how many stages were loaded
 
-  __device__ explicit Kernel(char* memory)
-      : stages(hopper::to_atom(shared_address(memory))),
+  __device__ Kernel(char* memory, int images)
+      : tiles{images},
+        stages(hopper::to_atom(shared_address(memory))),
         staging(stages + kStages * kStageBytes),
         zeros(staging + kStagingBytes),
         pipeline(zeros + kZeroBytes),
@@ -210,21 +212,21 @@ struct Kernel {
         store_shared(zeros + i * kChunkBytes, four_words(zero_fill_pair<Problem>()));
       hopper::fence_proxy();
       named_sync(kFillBarrier, warps * 32);
-      Tiles().for_each([&](const Tile& tile) {
+      tiles.for_each([&](const Tile& tile) {
         const Phase& phase = Problem::phase(tile.phase);
         const int iterations = phase.taps * kChunksK;
         fill_cells<Problem, kBlockM, kNTiles, kZeroBytes>(
-            c, phase, m_of(tile), tile.n, zeros, progress, before, iterations, warp, warps);
+            c, phase, tiles.images, m_of(tile), tile.n, zeros, progress, before, iterations, warp, warps);
         before += iterations;
       });
       hopper::wait_stores_read();
     }
     if constexpr (Problem::kZeroFills > 0) {
       int iterations = 0;
-      Tiles().for_each([&](const Tile& tile) {
+      tiles.for_each([&](const Tile& tile) {
         iterations += Problem::phase(tile.phase).taps * kChunksK;
       });
-      store_zero_fills<Problem>(c, progress, iterations, warp, warps);
+      store_zero_fills<Problem>(c, tiles.images, progress, iterations, warp, warps);
     }
   }
 
@@ -268,11 +270,11 @@ struct Kernel {
       const Phase& phase = Problem::phase(tile.phase);
       static_for<Config::kWarpgroupTiles>([&](auto j) {
         const int m = m_of(tile) + first_row + j.value * 64 + warp * kWarpRows;
-        store(phase, d[j.value], m, tile.n * kBlockN,
+        store(phase, tiles.images, d[j.value], m, tile.n * kBlockN,
               staging + (consumer * 4 + warp) * WarpStaging::kBytes, c, operands);
       });
     };
-    convir::consume<Accumulators>(Tiles{}, pipeline, multiply, store_tile);
+    convir::consume<Accumulators>(tiles, pipeline, multiply, store_tile);
   }
 
   // The other warpgroup may multiply its tile.
@@ -280,11 +282,12 @@ struct Kernel {
     named_arrive(kConsumers - consumer, kConsumers * kWarpgroup);
   }
 
-  static __device__ __forceinline__ void store(const Phase& phase, const float (&d)[kBlockN / 2],
-                                               int m, int n, unsigned to, Output* c,
+  static __device__ __forceinline__ void store(const Phase& phase, int images,
+                                               const float (&d)[kBlockN / 2], int m, int n,
+                                               unsigned to, Output* c,
                                                const Pointers& operands) {
     constexpr int kOutChannels = Config::kStoreChannels;
-    const auto row = row_at<Problem>(phase, m + threadIdx.x % kWarpRows);
+    const auto row = row_at<Problem>(phase, images, m + threadIdx.x % kWarpRows);
     Finish<Problem, LaneColumns<Problem>> finish{operands, row};
 #pragma unroll
     for (int first = 0; first < kBlockN; first += kOutChannels) {
@@ -308,10 +311,11 @@ struct Kernel {
 template <class Problem, class Config, class... Maps>
 __device__ __forceinline__ void contract(typename Problem::Epilogue::Stored* c,
                                          const typename Problem::Epilogue::Pointers& operands,
-                                         const hopper::TensorMap& b, const Maps&... a) {
+                                         int images, const hopper::TensorMap& b,
+                                         const Maps&... a) {
   static_assert(Kernel<Problem, Config>::kSharedBytes == Problem::kSharedBytes);
   extern __shared__ char memory[];
-  const Kernel<Problem, Config> kernel(memory);
+  const Kernel<Problem, Config> kernel(memory, images);
   const int warpgroup = threadIdx.x / kWarpgroup;
   if (threadIdx.x == 0) {
     kernel.init_barriers();
@@ -323,12 +327,11 @@ __device__ __forceinline__ void contract(typename Problem::Epilogue::Stored* c,
   }
   __syncwarp();
   kernel.start();
-  const typename Kernel<Problem, Config>::Tiles tiles;
   Roles<true, kProducerRegisters, kConsumerRegisters>::run(
       warpgroup == 0,
       [&] {
         if (threadIdx.x == 0) {
-          produce(tiles, kernel.pipeline, [&](const Tile& tile, auto& fill) {
+          produce(kernel.tiles, kernel.pipeline, [&](const Tile& tile, auto& fill) {
             kernel.load(tile, fill, b, a...);
           });
         } else if (threadIdx.x >= 32) {

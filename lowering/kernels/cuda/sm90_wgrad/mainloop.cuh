@@ -27,7 +27,6 @@ constexpr int kBoxBytes = kBlockK * hopper::kSwizzleBytes;
 constexpr int kConsumerRegisters = 232;
 // Barriers of a block, beside 0; each warpgroup has kFixUp and what follows.
 constexpr int kReady = 1, kTurn = 2, kFixUp = 3;
-constexpr int kMostLag = 4;  // steps
 
 template <class Problem, class Config>
 struct Kernel {
@@ -39,11 +38,10 @@ struct Kernel {
   static constexpr int kStages = Config::kStages;
   static constexpr int kBoxesM = Layout::kBoxesM, kBoxesN = Layout::kBoxesN;
   static constexpr int kStageBytes = (kBoxesM + kBoxesN) * kBoxBytes;
-  static constexpr int kIterations = (Problem::kPixels + kBlockK - 1) / kBlockK;
   static constexpr int kN = Config::kN, kTiles = Config::kWarpgroupTiles;
   static constexpr int kAccumulators = kTiles * kN / 2;  // of a thread
 
-  using Schedule = partition::Schedule<Config::kKind, Layout::kTiles, kIterations,
+  using Schedule = partition::Schedule<Config::kKind, Layout::kTiles, Problem::kSteps,
                                        Config::kBlocks, Config::kSplits, Config::kWholeAreBlocks>;
   using Walk = typename Schedule::Walk;
 
@@ -66,23 +64,24 @@ struct Kernel {
       !kIsClustered && Config::kKind == partition::Kind::kSplitK && Config::kReduction == kReduceScatter;
   static constexpr bool kFinishApart = (kIsWhole && Schedule::kUnits <= Config::kBlocks) ||
                                        kIsSliced || kIsClustered;
-  static constexpr int kHalfOfSplit = kIterations / Config::kSplits / 2;
-  static constexpr int kFits = kHalfOfSplit < kStages ? kHalfOfSplit : kStages - 1;
-  static constexpr int kMost = kDrained > 0 && kKept - 1 < kMostLag ? kKept - 1 : kMostLag;
-  static constexpr int kLag = kFits < kMost ? kFits : kMost;
+  static constexpr int kFits = (kDrained > 0 ? kKept : kStages) - 1;
+  static constexpr int kLag = Problem::kMostLag < kFits ? Problem::kMostLag : kFits;  // steps
   static constexpr bool kStaggers =
       Config::kConsumers == 2 && Problem::kTaps > 1 && kFinishApart && kLag > 0;
-  // Multiplications of a step, 16 output pixels each, and those of a whole tile's last step.
+  // Multiplications of a step, 16 output pixels each, and those of a part's last step.
   static constexpr int kOfStep = kBlockK / 16;
-  static constexpr int kOfLast = kIsWhole ? ((Problem::kPixels - 1) % kBlockK + 16) / 16 : kOfStep;
+  static constexpr int kOfLast = Problem::kOfLast;
+  static_assert(kIsWhole || kOfLast == kOfStep);
 
+  int steps;  // of a tile
   unsigned stages, staging;
   Pipeline<kStages> pipeline;
   unsigned pushed;
   float4* stage_memory;
 
-  __device__ explicit Kernel(char* memory)
-      : stages(hopper::to_atom(shared_address(memory))),
+  __device__ Kernel(char* memory, int of_tile)
+      : steps(of_tile),
+        stages(hopper::to_atom(shared_address(memory))),
         staging(stages + kKept * kStageBytes),
         pipeline(stages + kStages * kStageBytes + (kBeside > 0 ? kBeside : 0)),
         pushed(pipeline.full + pipeline.kBytes),
@@ -111,7 +110,7 @@ struct Kernel {
   __device__ __forceinline__ int first_stage() const {
     if constexpr (kDrained == 0) return 0;
     Work work;
-    Walk walk(first_unit());
+    Walk walk = walk_of(first_unit());
     next(walk, work);
     return (kKept + kStages - (work.end - work.begin) % kStages) % kStages;
   }
@@ -121,23 +120,27 @@ struct Kernel {
     return stages + (stage < kStages ? stage : stage - kStages) * kStageBytes;
   }
 
+  __device__ __forceinline__ Walk walk_of(int unit) const { return Walk(unit, steps); }
+
   // Splits that take turns have every kSplits-th step, and count their own.
   static __device__ __forceinline__ bool next(Walk& walk, Work& work) {
     const bool is_work = walk.next(work);
     if constexpr (Problem::kInterleavesSplits) {
       work.begin = 0;
-      work.end = (kIterations - work.split + Config::kSplits - 1) / Config::kSplits;
+      work.end = (walk.steps - work.split + Config::kSplits - 1) / Config::kSplits;
     }
     return is_work;
   }
 
   // The parts of tiles of a block.
   struct Tiles {
+    const Kernel& kernel;
+
     template <class Body>
     __device__ __forceinline__ void for_each(Body&& body) const {
       Work work;
       for (int unit = first_unit(); unit < Schedule::kUnits; unit += unit_step()) {
-        for (Walk walk(unit); next(walk, work);) body(work);
+        for (Walk walk = kernel.walk_of(unit); next(walk, work);) body(work);
       }
     }
   };
@@ -173,7 +176,7 @@ struct Kernel {
                                           Ask&& ask) const {
     const int consumer = threadIdx.x / kWarpgroup;
     convir::consume<Accumulators>(
-        Tiles(), pipeline,
+        Tiles{*this}, pipeline,
         [&](const Work& work, Accumulators& d, Consumer<kStages>& full) {
           reduce(d, consumer, work, full, ask);
           return true;
