@@ -8,6 +8,7 @@
 
 #include "epilogue/direct_store.cuh"
 #include "load/direct_phase.cuh"
+#include "load/pieces.cuh"
 #include "ptx/shared_memory.cuh"
 
 namespace convir {
@@ -62,13 +63,14 @@ struct FewInputChannels {
     constexpr int kVectors = kLineElements / kVector;
     const int first = item % kStrips * (S::strip_rows * P::row_step) + P::row_origin;
     const T* const image = a + item / kStrips * P::a_image;
-    for (int i = threadIdx.x; i < kLines * kVectors; i += S::threads) {
-      const int line = i / kVectors, element = i % kVectors * kVector;
-      const int row = first + line;
-      const bool inside = static_cast<unsigned>(row) < static_cast<unsigned>(P::a_rows);
-      copy_async<2 * kVector>(lines + line * kPitch + (kPixel0 + element) * 2,
-                                   image + (inside ? row * P::a_row_stride : 0) + element, inside);
-    }
+    copy_pieces<kLines * kVectors, S::threads, 2 * kVector, 4>(
+        threadIdx.x, [&](int, int i, auto copy) {
+          const int line = i / kVectors, element = i % kVectors * kVector;
+          const int row = first + line;
+          const bool inside = static_cast<unsigned>(row) < static_cast<unsigned>(P::a_rows);
+          copy(lines + line * kPitch + (kPixel0 + element) * 2,
+               image + (inside ? row * P::a_row_stride : 0) + element, inside);
+        });
   }
 
   // The filter as fragments, [filter row][block of 8 elements][group][lane][tile].

@@ -103,17 +103,18 @@ struct GroupedDirect {
     if constexpr (P::vector_weights) {
       constexpr int kRowVectors = kWeightCols / kVectorElements;
       constexpr long long kRowStride = kInChannelsInnermost ? P::b_out_channel : P::b_in_channel;
-      for (int e = threadIdx.x; e < kWeightRows * kRowVectors; e += Threads::kComputing) {
+      const auto at = [&](int, int e, auto copy) {
         const int row = e / kRowVectors, col = e % kRowVectors * kVectorElements;
         const int group = block * kGroups + row / kGroupRows;
         const T* source = b + group * P::b_group + row % kGroupRows * kRowStride + col;
         const unsigned target = shared_address(shared) + weight_byte(row, col);
         for_each_tap<P>([&](auto p, auto i, auto j) {
           constexpr int tap = tap_index<P>(p.value, i.value, j.value);
-          copy_async(target + tap * kTapBytes, source + tap_weight<P>(p.value, i.value, j.value),
-                     group < P::groups);
+          copy(target + tap * kTapBytes, source + tap_weight<P>(p.value, i.value, j.value),
+               group < P::groups);
         });
-      }
+      };
+      copy_pieces<kWeightRows * kRowVectors, Threads::kComputing, 16, 4>(threadIdx.x, at);
     } else {
       constexpr int kRealInChannels = P::in_channels / P::packed;
       constexpr int kRealOutChannels = P::out_channels / P::packed;

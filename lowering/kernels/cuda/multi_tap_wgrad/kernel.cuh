@@ -18,7 +18,7 @@
 // lowering/kernels/cuda/multi_tap_wgrad/launch.py writes.
 #pragma once
 
-#include "load/tiles.cuh"
+#include "load/pieces.cuh"
 #include "multi_tap_wgrad/accumulators.cuh"
 #include "multi_tap_wgrad/tile.cuh"
 #include "pipeline/warp_specialized.cuh"
@@ -64,8 +64,8 @@ struct Filler {
   const E* y;
   int thread;
 
-  // Copies rows of 32 output pixels in kPieces pieces of kBytes; `to(position, piece)` is where one
-  // goes.
+  // Copies rows of 32 output pixels in kPieces pieces of kBytes; to(position, byte, copy) calls
+  // copy(place) where the one at a byte of a row goes.
   template <bool kIsX, int kPieces, int kBytes, class To>
   __device__ __forceinline__ void copy_rows(const Place<P, C>& place, int position, const E* base,
                                             int limit, const To& to) const {
@@ -73,14 +73,13 @@ struct Filler {
     Offset own;
     const bool inside = find<P, kIsX>(position + lane, place.set, own);
     if (!inside) own = -1;
-#pragma unroll 3
-    for (int k = 0; k < kPieces; ++k) {
-      const int at = (k * 32 + lane) / kPieces, piece = (k * 32 + lane) % kPieces;
+    copy_pieces<32 * kPieces, 32, kBytes, 3>(lane, [&](int, int i, auto copy) {
+      const int at = i / kPieces, piece = i % kPieces;
       const Offset row = __shfl_sync(~0u, own, at);
-      if (piece * (kBytes / 2) < limit) {
-        to(at, piece * kBytes, row < 0 ? base : base + (row + piece * (kBytes / 2)), row >= 0);
-      }
-    }
+      if (piece * (kBytes / 2) >= limit) return;
+      const E* from = row < 0 ? base : base + (row + piece * (kBytes / 2));
+      to(at, piece * kBytes, [&](char* place) { copy(place, from, row >= 0); });
+    });
   }
 
   // Fills 32 output pixels of a stage.
@@ -90,9 +89,9 @@ struct Filler {
     const E* from = x + P::kXGroup * place.group + P::kOffsetX[place.set] + place.in_channels;
     copy_rows<true, kXPieces, P::kXPiece>(
         place, chunk * L::kChunk + block * 32, from, P::kInChannels - place.in_channels,
-        [&](int at, int byte, const E* row, bool inside) {
+        [&](int at, int byte, auto copy) {
           const int unit = byte / 16 ^ at % 8;
-          copy_async<P::kXPiece>(to + at * (kRows * 2) + unit * 16 + byte % 16, row, inside);
+          copy(to + at * (kRows * 2) + unit * 16 + byte % 16);
         });
   }
 
@@ -105,12 +104,11 @@ struct Filler {
     const bool is_first = slot == 0;  // which is repeated behind the last
     copy_rows<false, kYPieces, P::kYPiece>(
         place, chunk * L::kChunk + block * 32 - P::kBase[place.set],
-        y + P::kYGroup * place.group + place.column, P::kOutChannels - place.column, [&](int at, int byte, const E* row, bool inside) {
+        y + P::kYGroup * place.group + place.column, P::kOutChannels - place.column,
+        [&](int at, int byte, auto copy) {
           char* piece = to + byte / 16 * L::kPlaneBytes + at * 16 + byte % 16;
-          copy_async<P::kYPiece>(piece, row, inside);
-          if (is_first && at < kSlab) {
-            copy_async<P::kYPiece>(piece + L::kRing * 16, row, inside);
-          }
+          copy(piece);
+          if (is_first && at < kSlab) copy(piece + L::kRing * 16);
         });
   }
 

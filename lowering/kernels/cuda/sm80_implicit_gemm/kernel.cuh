@@ -9,6 +9,7 @@
 // them.
 #pragma once
 
+#include "load/pieces.cuh"
 #include "load/tiles.cuh"
 #include "mma/simt_tile.cuh"
 #include "mma/sm80_tile.cuh"
@@ -45,13 +46,13 @@ struct Loader {
   __device__ __forceinline__ void fetch(char* tile) {
     if constexpr (T::kLineIsReduced) {
       const auto moving = walk.at(at);
-#pragma unroll
-      for (int pass = 0; pass < T::kPasses; ++pass) move(tile, pass, fixed[pass], moving);
+      copy_lines([&](int pass, int to, auto copy) {
+        move(tile, pass, to, fixed[pass], moving, copy);
+      });
     } else {
-#pragma unroll
-      for (int pass = 0; pass < T::kPasses; ++pass) {
-        move(tile, pass, fixed[0], walk.at(line + pass * T::kLinesAtOnce));
-      }
+      copy_lines([&](int pass, int to, auto copy) {
+        move(tile, pass, to, fixed[0], walk.at(to), copy);
+      });
     }
     walk.advance();
   }
@@ -69,15 +70,18 @@ struct Loader {
     }
   }
 
-  template <class Moving>
-  __device__ __forceinline__ void move(char* tile, int pass, const Fixed& outer,
-                                       const Moving& moving) {
-    const int to = line + pass * T::kLinesAtOnce;
-    if (T::kLines % T::kLinesAtOnce != 0 && to >= T::kLines) return;
+  // one(pass, line, copy) for a thread's vectors, one of a line.
+  template <class One>
+  __device__ __forceinline__ void copy_lines(One&& one) const {
+    copy_pieces<T::kLines, T::kLinesAtOnce, T::kIsAsync ? T::kWidth * sizeof(E) : 4>(line, one);
+  }
+  template <class Moving, class Copy>
+  __device__ __forceinline__ void move(char* tile, int pass, int to, const Fixed& outer,
+                                       const Moving& moving, Copy copy) {
     bool inside;
     const E* from = source.find(outer, moving, inside);
     if constexpr (T::kIsAsync) {
-      copy_async<T::kWidth * sizeof(E)>(tile + T::byte(to, at), from, inside);
+      copy(tile + T::byte(to, at), from, inside);
     } else if (inside) {
       staged[pass] = *reinterpret_cast<const Vector<E, T::kWidth>*>(from);
     } else {

@@ -1,0 +1,28 @@
+// Pieces of an operand that threads copy to shared memory without registers in between (cp.async):
+// one loop, over an iterator that knows where the pieces of a kernel lie.
+#pragma once
+
+#include "arith/sizes.cuh"
+#include "ptx/cp_async.cuh"
+
+namespace convir {
+
+// kPieces pieces of kBytes by kThreads threads, of which `thread` is one; a thread has every
+// kThreads-th, `kUnroll` of them at once. at(turn, i, copy) is for piece i, the thread's `turn`-th:
+// it calls copy(to, from, inside), which copies, or writes zeros if `inside` is false; or it does
+// not, for what nobody reads.
+template <int kPieces, int kThreads, int kBytes, int kUnroll = divide_up(kPieces, kThreads),
+          class Iterator>
+__device__ __forceinline__ void copy_pieces(int thread, Iterator&& at) {
+  constexpr int kTurns = divide_up(kPieces, kThreads);
+  const auto copy = [](auto to, const void* from, bool inside) {
+    copy_async<kBytes>(to, from, inside);
+  };
+#pragma unroll kUnroll
+  for (int turn = 0; turn < kTurns; ++turn) {
+    const int i = turn * kThreads + thread;
+    if (kPieces % kThreads == 0 || turn < kTurns - 1 || i < kPieces) at(turn, i, copy);
+  }
+}
+
+}  // namespace convir
