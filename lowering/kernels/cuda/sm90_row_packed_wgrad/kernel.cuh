@@ -11,7 +11,7 @@
 //
 // Pipelines: uniform (every warp copies and multiplies), or roles: kLoadWarps warps copy dY, whose
 // rows may be of any length, and the others multiply. One thread asks for X. Partitions:
-// schedule/partition.cuh and reduce/pushed_shares.cuh. `P` and `C` are structs of constants, which
+// schedule/partition.cuh and reduce/cluster_reduction.cuh. `P` and `C` are structs of constants, which
 // lowering/kernels/cuda/sm90_row_packed_wgrad/launch.py writes.
 #pragma once
 
@@ -264,7 +264,8 @@ struct Block {
       L::Groups::sync();  // the exchanged accumulators have been read
     }
     if constexpr (L::kIsClustered) {
-      pushed().push(work.split, thread, [&](int i) { return kept.of[i / 4][i % 4]; });
+      pushed().begin(work.split, thread);
+      pushed().send(work.split, thread, [&](int i) { return kept.of[i / 4][i % 4]; });
       add_pushed<Epilogue>(place, work, out);
     } else {
       consumer_warpgroups::finish<C::kReduction, S::kSplitsOfTile>(work, kept, memory, workspace, flags,
@@ -290,7 +291,8 @@ struct Block {
   // What producer warps do when splits are added: they add with the others.
   template <class Epilogue>
   __device__ __forceinline__ void help_adding(typename Epilogue::Stored* out) const {
-    L::Pushed::stand_by();
+    __syncwarp();
+    hopper::cluster_wait();  // barriers count all threads of a cluster
     partition::Work work;
     typename S::Walk walk(unit());
     walk.next(work);

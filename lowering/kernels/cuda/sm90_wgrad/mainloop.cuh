@@ -13,7 +13,7 @@
 #include "ptx/named_barrier.cuh"
 #include "ptx/tma.cuh"
 #include "ptx/wgmma.cuh"
-#include "reduce/pushed_accumulators.cuh"
+#include "reduce/cluster_reduction.cuh"
 #include "schedule/partition.cuh"
 #include "sm90_wgrad/store.cuh"
 
@@ -48,8 +48,11 @@ struct Kernel {
   using Walk = typename Schedule::Walk;
 
   static constexpr bool kIsClustered = Config::kIsClustered;
-  using Pushed = partition::PushedAccumulators<Config::kConsumers, kAccumulators, Config::kSplits>;
-  static constexpr int kExchangeBytes = kIsClustered ? Pushed::kBytes : Layout::kStagingBytes;
+  // Of each warpgroup.
+  using Pushed = partition::ClusterReduction<
+      partition::OwnedByVector<kWarpgroup, kAccumulators, Config::kSplits>>;
+  static constexpr int kPushedBytes = Config::kConsumers * Pushed::kBytes;
+  static constexpr int kExchangeBytes = kIsClustered ? kPushedBytes : Layout::kStagingBytes;
   static constexpr int kBarriers = 2 * kStages + (kIsClustered ? Config::kConsumers : 0);
   // Pushed accumulators lie beside the stages, or as far as there is no room in the last stages of
   // the ring, which are then not those of a part's last steps.
@@ -90,7 +93,13 @@ struct Kernel {
 
   // One thread; all others wait for it.
   __device__ void init_barriers() const {
-    if constexpr (kIsClustered) Pushed::begin(pushed, hopper::cluster_rank());
+    if constexpr (kIsClustered) {
+#pragma unroll
+      for (int group = 0; group < Config::kConsumers; ++group) {
+        init_barrier(pushed + group * 8, 1);
+        Pushed::expect(pushed + group * 8, hopper::cluster_rank());
+      }
+    }
     pipeline.init(1, Config::kConsumers * 4 * kWarpArrivals);
     fence_barrier_init();
   }
@@ -254,9 +263,13 @@ struct Kernel {
       };
     };
     if constexpr (kIsClustered) {
-      const Pushed accumulators = {stage_memory + (staging - stages) / 16, staging, pushed, consumer};
+      const int at = consumer * Pushed::kBytes;
+      const Pushed accumulators = {stage_memory + (staging - stages + at) / 16, staging + at,
+                                   pushed + consumer * 8};
       hopper::cluster_wait();
-      accumulators(work.split, sum, Fours(out, m, out_channels, consumer, thread % kWarpgroup));
+      accumulators.send(work.split, thread % kWarpgroup, sum);
+      accumulators.add_own(work.split, thread % kWarpgroup,
+                           Fours(out, m, out_channels, consumer, thread % kWarpgroup));
     } else if constexpr (kIsSliced) {
       using ReduceScatter = partition::ReduceScatter<kWarpgroup, kAccumulators, kFixUp, Config::kSplits>;
       const auto shares = ReduceScatter::template of_group<Schedule::kUnits, Layout::kTiles>(

@@ -12,7 +12,7 @@ constexpr int kWarpgroup = 128;  // threads
 constexpr int kMaxSpatial = wgmma::kMaxSpatial;
 
 // How the splits of a tile are put together; see schedule/partition.cuh, and
-// reduce/pushed_accumulators.cuh for clusters.
+// reduce/cluster_reduction.cuh for clusters.
 enum Reduction : int { kLinear, kTree, kReduceScatter };
 
 // kProducerWarps: producer warps; kConsumers: warpgroups that multiply; kCluster: blocks that put
