@@ -18,6 +18,7 @@
 // lowering/kernels/cuda/multi_tap_wgrad/launch.py writes.
 #pragma once
 
+#include "arith/coordinates.cuh"
 #include "load/pieces.cuh"
 #include "multi_tap_wgrad/accumulators.cuh"
 #include "multi_tap_wgrad/tile.cuh"
@@ -32,17 +33,14 @@ namespace convir::multi_tap_wgrad {
 template <class P, bool kIsX>
 __device__ __forceinline__ bool find(int position, int group, typename P::Offset& offset) {
   bool inside = static_cast<unsigned>(position) < static_cast<unsigned>(P::kPixels);
-  unsigned rest = inside ? position : 0;
+  const unsigned number = inside ? position : 0;
   offset = 0;
-#pragma unroll
-  for (int axis = P::kAxes - 1; axis >= 0; --axis) {
-    const unsigned grid = P::kGrid[axis];
-    const unsigned at = axis == 0 ? rest : rest % grid;
-    rest /= axis == 0 ? 1 : grid;
+  const auto grid = [](int axis) { return static_cast<unsigned>(P::kGrid[axis]); };
+  split_number<P::kAxes, true>(number, grid, [&](int axis, unsigned at) {
     const int extent = kIsX ? P::kExtentX[group][axis] : P::kExtentY[axis];
     inside = inside && at < static_cast<unsigned>(extent);
     offset += (kIsX ? P::kStrideX : P::kStrideY)[axis] * static_cast<typename P::Offset>(at);
-  }
+  });
   return inside;
 }
 

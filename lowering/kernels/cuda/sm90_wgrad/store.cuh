@@ -83,37 +83,33 @@ struct Layout {
     }
   };
 
+  // visit(axis, coordinate) of a tap.
+  template <class Visit>
+  static __device__ __forceinline__ void for_tap(int tap, Visit&& visit) {
+    split_number<kMaxSpatial, false>(tap, [](int axis) { return Problem::taps(axis); }, visit);
+  }
+
   // Pixels of A behind the corner of a tap's window.
   static __device__ __forceinline__ void tap_offset(int tap, int (&offset)[kMaxSpatial]) {
-#pragma unroll
-    for (int axis = 0; axis < kMaxSpatial; ++axis) {
-      const int taps = Problem::taps(axis);
-      offset[axis] = Problem::first_offset(axis) + tap % taps * Problem::tap_step(axis);
-      tap /= taps;
-    }
+    for_tap(tap, [&](int axis, int at) {
+      offset[axis] = Problem::first_offset(axis) + at * Problem::tap_step(axis);
+    });
   }
 
   // The pixel of A that an output pixel's window begins at.
   static __device__ __forceinline__ void pixel_at(int position, int (&at)[5]) {
-#pragma unroll
-    for (int axis = 0; axis < Problem::kSpatial; ++axis) {
-      const int size = Problem::size(axis);
-      at[1 + axis] = position % size * Problem::step(axis) + Problem::corner(axis);
-      position /= size;
-    }
-    at[1 + Problem::kSpatial] = position;
+    split_number<Problem::kSpatial + 1, false>(
+        position, [](int axis) { return Problem::size(axis); },
+        [&](int axis, int x) {
+          const bool is_image = axis == Problem::kSpatial;
+          at[1 + axis] = is_image ? x : x * Problem::step(axis) + Problem::corner(axis);
+        });
   }
 
   // Elements of B before a chunk of a column.
   static __device__ __forceinline__ int chunk_offset(int chunk) {
-    int tap = chunk / kTapChunks;
     int offset = Problem::kFirstWeight + chunk % kTapChunks * kChunk;
-#pragma unroll
-    for (int axis = 0; axis < kMaxSpatial; ++axis) {
-      const int taps = Problem::taps(axis);
-      offset += tap % taps * Problem::weight_step(axis);
-      tap /= taps;
-    }
+    for_tap(chunk / kTapChunks, [&](int axis, int at) { offset += at * Problem::weight_step(axis); });
     return offset;
   }
   // Channels of a chunk, 0 outside.
