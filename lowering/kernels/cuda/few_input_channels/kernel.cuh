@@ -193,14 +193,11 @@ struct FewInputChannels {
         static_for<kGroups>([&](auto group) {
           const int channel = first_column + group.value * 32 + lane % 4 * 8;
           if (channel >= P::out_channels) return;
-          unsigned x[4];
-          static_for<4>([&](auto j) {
-            const auto& d = sum[tile][group.value * 4 + j.value];
-            const int next = channel + j.value * 2;
-            x[j.value] = results<P>(d[half], d[half + 1], out, element + next, next);
+          store_results<4>(reinterpret_cast<unsigned*>(out.c + element + channel), [&](int j) {
+            const auto& d = sum[tile][group.value * 4 + j];
+            const int next = channel + j * 2;
+            return results<P>(d[half], d[half + 1], out, element + next, next);
           });
-          *reinterpret_cast<uint4*>(out.c + element + channel) =
-              make_uint4(x[0], x[1], x[2], x[3]);
         });
       });
     }

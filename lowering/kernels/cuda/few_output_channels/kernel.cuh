@@ -125,23 +125,13 @@ struct FewOutputChannels {
       const int phase = run * P::run_phases + column / P::out_channels;
       return column < kRun && (valid >> phase & 1);
     };
-    const auto finished = [&](float sum, int next) {
+    const auto finished = [&](int next) {
       const int column = first + next, phase = run * P::run_phases + column / P::out_channels;
-      return result<P>(sum, out, at + next, column % P::out_channels, zero_fill_at(phase));
+      return result<P>(next == 0 ? low : high, out, at + next, column % P::out_channels,
+                       zero_fill_at(phase));
     };
-    if constexpr (P::word_elements == 2) {
-      if (!inside(first)) return;
-      unsigned word;
-      if constexpr (P::rounds_only) {
-        word = pack<T>(low, high);
-      } else {
-        word = word_of<T>({finished(low, 0), finished(high, 1)});
-      }
-      *reinterpret_cast<unsigned*>(out.c + at) = word;
-    } else {
-      if (inside(first)) out.c[at] = finished(low, 0);
-      if (inside(first + 1)) out.c[at + 1] = finished(high, 1);
-    }
+    store_results<2, P::word_elements == 2 ? kTogether : kApart>(
+        out.c + at, 1, [&](int next) { return inside(first + next); }, finished);
   }
   static __device__ __forceinline__ bool zero_fill_at(int phase) {
     bool found = false;

@@ -309,11 +309,9 @@ struct GroupedDirect {
 #pragma unroll
     for (int i = 0; i < kStores; ++i) {
       transpose_quads(word[i]);
-      if (valid[i] >> kOutput & 1) {
-        T* target = out.c + channel + element[i] + offset;
-        *reinterpret_cast<uint4*>(target) =
-            make_uint4(word[i][0], word[i][1], word[i][2], word[i][3]);
-      }
+      store_results<4, kTogether>(
+          reinterpret_cast<unsigned*>(out.c + channel + element[i] + offset), 1,
+          [&](int) { return valid[i] >> kOutput & 1; }, [&](int j) { return word[i][j]; });
     }
   }
   // What the stores of a lane begin at: the position of the tile, and the channel of the slice.

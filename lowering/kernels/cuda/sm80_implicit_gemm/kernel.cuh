@@ -9,6 +9,7 @@
 // them.
 #pragma once
 
+#include "epilogue/vector_store.cuh"
 #include "load/pieces.cuh"
 #include "load/tiles.cuh"
 #include "mma/simt_tile.cuh"
@@ -86,7 +87,7 @@ struct Loader {
       staged[pass] = *reinterpret_cast<const Vector<E, T::kWidth>*>(from);
     } else {
 #pragma unroll
-      for (int i = 0; i < T::kWidth; ++i) staged[pass].of[i] = narrow<E>(0.0f);
+      for (int i = 0; i < T::kWidth; ++i) staged[pass][i] = narrow<E>(0.0f);
     }
   }
 };
@@ -157,9 +158,7 @@ __device__ __forceinline__ void store_vector(typename E::Stored* out,
                                              const typename E::Pointers& pointers,
                                              const RowOffsets<P, E>* rows, int column,
                                              const Sum (&accumulators)[kVector], bool is_zero_fill) {
-  Vector<typename E::Stored, kVector> stored;
-#pragma unroll
-  for (int i = 0; i < kVector; ++i) {
+  const auto stored = [&](int i) {
     const RowOffsets<P, E>& row = rows[C::kStoredAlongOutChannels ? 0 : i];
     const int n = C::kStoredAlongOutChannels ? column + i : column;
     long long at[E::kOperands > 0 ? E::kOperands : 1] = {};
@@ -167,9 +166,9 @@ __device__ __forceinline__ void store_vector(typename E::Stored* out,
     for (int k = 0; k < E::kOperands; ++k) {
       at[k] = row.of[k] + (P::kComputesB ? P::kBOutChannel : P::kEpilogueColumn[k]) * n;
     }
-    stored.of[i] = is_zero_fill ? E::zero_fill(pointers, at) : E::apply(accumulators[i], pointers, at);
-  }
-  *reinterpret_cast<decltype(stored)*>(out + (rows[0].out + out_channel_stride<P>() * column)) = stored;
+    return is_zero_fill ? E::zero_fill(pointers, at) : E::apply(accumulators[i], pointers, at);
+  };
+  store_results<kVector>(out + (rows[0].out + out_channel_stride<P>() * column), stored);
 }
 
 template <class P, class C, class E>

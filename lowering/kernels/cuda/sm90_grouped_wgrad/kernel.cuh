@@ -215,14 +215,9 @@ class Sm90GroupedWgrad {
     const float total[2][2] = {{accumulators.x, accumulators.y}, {accumulators.z, accumulators.w}};
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      T* const at = b + to.at[i];
-      const T both[2] = {result<P>(total[i][0]), result<P>(total[i][1])};
-      if constexpr (has_words()) {
-        *reinterpret_cast<unsigned*>(at) = word_of(both);
-      } else {
-        at[0] = both[0];
-        at[P::b_in_channel] = both[1];
-      }
+      store_results<2, has_words() ? kTogether : kApart>(
+          b + to.at[i], P::b_in_channel, [](int) { return true; },
+          [&](int j) { return result<P>(total[i][j]); });
     }
   }
 

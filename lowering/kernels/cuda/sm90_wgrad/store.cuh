@@ -2,6 +2,7 @@
 // stores of their accumulators.
 #pragma once
 
+#include "epilogue/vector_store.cuh"
 #include "epilogue/wgmma_store.cuh"
 #include "schedule/partition.cuh"
 
@@ -109,7 +110,8 @@ struct Layout {
   // Elements of B before a chunk of a column.
   static __device__ __forceinline__ int chunk_offset(int chunk) {
     int offset = Problem::kFirstWeight + chunk % kTapChunks * kChunk;
-    for_tap(chunk / kTapChunks, [&](int axis, int at) { offset += at * Problem::weight_step(axis); });
+    for_tap(chunk / kTapChunks,
+            [&](int axis, int at) { offset += at * Problem::weight_step(axis); });
     return offset;
   }
   // Channels of a chunk, 0 outside.
@@ -189,12 +191,13 @@ struct Layout {
       }
       if (channel >= channels) return;
       Output* to = to_ + below * Problem::kOutChannelStride + offset + channel;
-      if (below < rows_) {
-        *reinterpret_cast<unsigned*>(to) = wgmma::finished<Epilogue>(accumulators.x, accumulators.y);
-      }
-      if (below + 8 < rows_) {
-        *reinterpret_cast<unsigned*>(to + 8 * Problem::kOutChannelStride) =
-            wgmma::finished<Epilogue>(accumulators.z, accumulators.w);
+      const float total[2][2] = {{accumulators.x, accumulators.y}, {accumulators.z, accumulators.w}};
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        store_results<2, kTogether>(
+            to + i * 8 * Problem::kOutChannelStride, 1,
+            [&](int) { return below + i * 8 < rows_; },
+            [&](int j) { return Epilogue::apply(total[i][j], {}, nullptr); });
       }
     }
 

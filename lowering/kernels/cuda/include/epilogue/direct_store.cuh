@@ -2,6 +2,7 @@
 #pragma once
 
 #include "epilogue/operands.cuh"
+#include "epilogue/vector_store.cuh"
 #include "load/direct_phase.cuh"
 
 namespace convir {

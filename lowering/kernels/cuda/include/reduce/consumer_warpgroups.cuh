@@ -6,6 +6,7 @@
 // m16n8k16 has them for the 16 rows of its warp.
 #pragma once
 
+#include "epilogue/vector_store.cuh"
 #include "ptx/named_barrier.cuh"
 #include "schedule/partition.cuh"
 
@@ -45,11 +46,12 @@ __device__ __forceinline__ void store_four(typename Epilogue::Stored* out, int i
                                            const float (&accumulators)[4]) {
   const typename Epilogue::Pointers none{};
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const int d = in_channels + i / 2 * 8, n = column + i % 2;
-    if (d < P::kInChannels && n < P::kOutChannels) {
-      out[P::kBInChannel * d + P::kBOutChannel * n] = Epilogue::apply(accumulators[i], none, nullptr);
-    }
+  for (int row = 0; row < 2; ++row) {
+    const int d = in_channels + row * 8;
+    store_results<2, kApart>(
+        out + (P::kBInChannel * d + P::kBOutChannel * column), P::kBOutChannel,
+        [&](int i) { return d < P::kInChannels && column + i < P::kOutChannels; },
+        [&](int i) { return Epilogue::apply(accumulators[2 * row + i], none, nullptr); });
   }
 }
 
