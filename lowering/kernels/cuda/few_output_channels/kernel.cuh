@@ -179,54 +179,46 @@ struct FewOutputChannels {
                    pixel_warp * (S::k_warps * kTiles * 2 * 32) + lane;
     int first = range.begin + pixel_warp * kTile;
     typename Ring::Position position(first + lane % kTile, range.begin);
-    const int steps = range.steps();
-#pragma unroll 1
-    for (int step = 0; step < steps; ++step) {
-      rows.acquire(step);
-#pragma unroll 1
-      for (int i = 0; i < S::tiles; ++i) {
-        float sum[kTiles][4] = {};
-        self.multiply(position, pixels, sum);
-        const unsigned lane_element = position.element();
-        const unsigned lane_valid =
-            first + lane % kTile < range.end ? position.outputs() : 0;
-        const unsigned element[2] = {__shfl_sync(~0u, lane_element, lane / 4),
-                                     __shfl_sync(~0u, lane_element, lane / 4 + 8)};
-        const unsigned valid[2] = {__shfl_sync(~0u, lane_valid, lane / 4),
-                                   __shfl_sync(~0u, lane_valid, lane / 4 + 8)};
-        if constexpr (S::k_warps == 1) {
-          static_for<kTiles * 2>([&](auto half) {
-            constexpr int h = half.value % 2;
-            store(sum[half.value / 2][h * 2], sum[half.value / 2][h * 2 + 1], half.value / 2,
-                  valid[h], out, element[h]);
-          });
-        } else {
-          float2* buffer = accumulators + (step * S::tiles + i) % 2 * (kWarps * kTiles * 2 * 32);
-          static_for<kTiles * 2>([&](auto half) {
-            constexpr int h = half.value % 2;
-            buffer[(k_warp * kTiles * 2 + half.value) * 32] =
-                make_float2(sum[half.value / 2][h * 2], sum[half.value / 2][h * 2 + 1]);
-          });
-          wait_for_k_warps(pixel_warp);
-          for (int half = k_warp; half < kTiles * 2; half += S::k_warps) {
-            float2 total = make_float2(0.0f, 0.0f);
+    for_each_tile<S::tiles>(rows, range.steps(), [&](int step, int i) {
+      float sum[kTiles][4] = {};
+      self.multiply(position, pixels, sum);
+      const unsigned lane_element = position.element();
+      const unsigned lane_valid =
+          first + lane % kTile < range.end ? position.outputs() : 0;
+      const unsigned element[2] = {__shfl_sync(~0u, lane_element, lane / 4),
+                                   __shfl_sync(~0u, lane_element, lane / 4 + 8)};
+      const unsigned valid[2] = {__shfl_sync(~0u, lane_valid, lane / 4),
+                                 __shfl_sync(~0u, lane_valid, lane / 4 + 8)};
+      if constexpr (S::k_warps == 1) {
+        static_for<kTiles * 2>([&](auto half) {
+          constexpr int h = half.value % 2;
+          store(sum[half.value / 2][h * 2], sum[half.value / 2][h * 2 + 1], half.value / 2,
+                valid[h], out, element[h]);
+        });
+      } else {
+        float2* buffer = accumulators + (step * S::tiles + i) % 2 * (kWarps * kTiles * 2 * 32);
+        static_for<kTiles * 2>([&](auto half) {
+          constexpr int h = half.value % 2;
+          buffer[(k_warp * kTiles * 2 + half.value) * 32] =
+              make_float2(sum[half.value / 2][h * 2], sum[half.value / 2][h * 2 + 1]);
+        });
+        wait_for_k_warps(pixel_warp);
+        for (int half = k_warp; half < kTiles * 2; half += S::k_warps) {
+          float2 total = make_float2(0.0f, 0.0f);
 #pragma unroll
-            for (int part = 0; part < S::k_warps; ++part) {
-              const float2 value = buffer[(part * kTiles * 2 + half) * 32];
-              total.x += value.x;
-              total.y += value.y;
-            }
-            const int h = half % 2;
-            store(total.x, total.y, half / 2, h ? valid[1] : valid[0], out,
-                  h ? element[1] : element[0]);
+          for (int part = 0; part < S::k_warps; ++part) {
+            const float2 value = buffer[(part * kTiles * 2 + half) * 32];
+            total.x += value.x;
+            total.y += value.y;
           }
+          const int h = half % 2;
+          store(total.x, total.y, half / 2, h ? valid[1] : valid[0], out,
+                h ? element[1] : element[0]);
         }
-        position.template advance<kPixelWarps * kTile>();
-        first += kPixelWarps * kTile;
       }
-      rows.release();
-    }
-    wait_copies<0>();
+      position.template advance<kPixelWarps * kTile>();
+      first += kPixelWarps * kTile;
+    });
   }
 };
 

@@ -419,23 +419,15 @@ struct GroupedDirect {
     const int channel = block * S::channels + warp_channels * kWarpChannels + store_channel();
     int first = range.begin + pixel_warp * kTile;
     typename Ring::Position position(first + lane % kTile, range.begin);
-    const int steps = range.steps();
-#pragma unroll 1
-    for (int step = 0; step < steps; ++step) {
-      rows.acquire(step);
-#pragma unroll 1
-      for (int i = 0; i < S::tiles; ++i) {
-        // A shuffle, as a branch that the compiler cannot prove uniform serialises wgmma.
-        const int group = kWgmma ? __shfl_sync(~0u, first - warp % 4 * kTile, 0) : first;
-        if (group < range.end) {
-          self.tile(position, first + lane % kTile < range.end, pixels, in_channels, out, channel);
-        }
-        position.template advance<kPixelWarps * kTile>();
-        first += kPixelWarps * kTile;
+    for_each_tile<S::tiles>(rows, range.steps(), [&](int, int) {
+      // A shuffle, as a branch that the compiler cannot prove uniform serialises wgmma.
+      const int group = kWgmma ? __shfl_sync(~0u, first - warp % 4 * kTile, 0) : first;
+      if (group < range.end) {
+        self.tile(position, first + lane % kTile < range.end, pixels, in_channels, out, channel);
       }
-      rows.release();
-    }
-    wait_copies<0>();
+      position.template advance<kPixelWarps * kTile>();
+      first += kPixelWarps * kTile;
+    });
   }
 };
 

@@ -22,6 +22,7 @@
 #include "load/pieces.cuh"
 #include "multi_tap_wgrad/accumulators.cuh"
 #include "multi_tap_wgrad/tile.cuh"
+#include "pipeline/multistage.cuh"
 #include "pipeline/warp_specialized.cuh"
 #include "ptx/mbarrier.cuh"
 #include "schedule/partition.cuh"
@@ -233,28 +234,16 @@ __device__ __forceinline__ void run_uniform(char* shared, const typename P::E* x
     Accumulators<P, C> accumulators;
     accumulators.clear();
     filler.fill_lead(place, work.begin);
-    for (int step = 0; step < C::kStages - 1; ++step) {
-      if (step < steps) filler.fill_step(place, work.begin, step, step);
-      commit_copies();
-    }
-    PipelineState<C::kStages> reading, writing{C::kStages - 1};
     int ring = L::kLead;
-    for (int step = 0; step < steps; ++step) {
-      wait_copies<C::kStages - 2>();
-      see_copies<C>();
-      __syncthreads();
-      if (step + C::kStages - 1 < steps) {
-        filler.fill_step(place, work.begin, step + C::kStages - 1, writing.stage);
-      }
-      commit_copies();
-      accumulators.multiply(shared, reading.stage, ring * L::kChunk, place.set, thread, [] {});
-      accumulators.finish();
-      reading.advance();
-      writing.advance();
-      ring = ring + 1 == L::kRingChunks ? 0 : ring + 1;
-    }
-    wait_copies<0>();
-    __syncthreads();
+    multistage<C::kStages, 1>(
+        steps, [&](int step, int stage) { filler.fill_step(place, work.begin, step, stage); },
+        [] { see_copies<C>(); },
+        [&](int, int stage) {
+          accumulators.multiply(shared, stage, ring * L::kChunk, place.set, thread, [] {});
+          accumulators.finish();
+          ring = ring + 1 == L::kRingChunks ? 0 : ring + 1;
+        },
+        [](int, int) {});
     typename L::Kept kept(accumulators, shared, thread);
     __syncthreads();
     finish_tile<P, C, S, Epilogue>(work, place, kept, shared, out, workspace, flags, thread);

@@ -14,6 +14,7 @@
 #include "load/tiles.cuh"
 #include "mma/simt_tile.cuh"
 #include "mma/sm80_tile.cuh"
+#include "pipeline/multistage.cuh"
 #include "sm80_implicit_gemm/addresses.cuh"
 
 namespace convir {
@@ -259,39 +260,19 @@ struct Product {
     Loader<ATile, ASource<P, C::kBK>> rows({tile.phase, a}, tile.row, begin);
     Loader<BTile, OtherSource<P, C::kBK>> out_channels({tile.phase, b}, tile.column, begin);
     const int steps = (end - begin + C::kBK - 1) / C::kBK;
-#pragma unroll
-    for (int s = 0; s < C::kStages - 1; ++s) {
-      if (s < steps) {
-        char* stage = shared + s * kStageBytes;
-        rows.fetch(stage);
-        out_channels.fetch(stage + ATile::kBytes);
-        rows.finish(stage);
-        out_channels.finish(stage + ATile::kBytes);
-      }
-      commit_copies();
-    }
-    int reading = 0, writing = C::kStages - 1;
-    for (int step = 0; step < steps; ++step) {
-      wait_copies<C::kStages - 2>();
-      __syncthreads();
-      const int next = step + C::kStages - 1;
-      char* to = shared + writing * kStageBytes;
-      if (next < steps) {
-        rows.fetch(to);
-        out_channels.fetch(to + ATile::kBytes);
-      }
-      commit_copies();
-      const char* from = shared + reading * kStageBytes;
-      multiply(from, from + ATile::kBytes);
-      if (next < steps) {
-        rows.finish(to);
-        out_channels.finish(to + ATile::kBytes);
-      }
-      reading = reading + 1 == C::kStages ? 0 : reading + 1;
-      writing = writing + 1 == C::kStages ? 0 : writing + 1;
-    }
-    wait_copies<0>();
-    __syncthreads();
+    const auto of_stage = [&](int stage) { return shared + stage * kStageBytes; };
+    multistage<C::kStages, C::kStages>(
+        steps,
+        [&](int, int stage) {
+          rows.fetch(of_stage(stage));
+          out_channels.fetch(of_stage(stage) + ATile::kBytes);
+        },
+        [] {},
+        [&](int, int stage) { multiply(of_stage(stage), of_stage(stage) + ATile::kBytes); },
+        [&](int, int stage) {
+          rows.finish(of_stage(stage));
+          out_channels.finish(of_stage(stage) + ATile::kBytes);
+        });
   }
 };
 

@@ -15,6 +15,7 @@
 // lowering/kernels/cuda/sm90_row_packed_wgrad/launch.py writes.
 #pragma once
 
+#include "pipeline/multistage.cuh"
 #include "pipeline/warp_specialized.cuh"
 #include "ptx/mbarrier.cuh"
 #include "ptx/named_barrier.cuh"
@@ -202,39 +203,35 @@ struct Block {
                                    Consumer& full) {
       const Place<P, C> place(work.tile);
       accumulators.clear();
-      int filled = work.begin;
-      const auto fill_next = [&] {
-        if (filled < work.end) {
-          const Step<P, C> step(filled);
-          const unsigned stage = stages + writing.stage * L::kStageBytes;
-          filler.ask_x(place, step, stage, pipeline.full + 8 * writing.stage);
-          filler.fill_y(place, step, stage + L::kXBytes);
-          writing.advance();
-        }
-        ++filled;
-        commit_copies();
-      };
-      for (int i = 0; i < C::kStages - 1; ++i) fill_next();
-      Taps taps(place);
+      const Taps taps(place);
       const int group = thread / kWarpgroupThreads;
       const unsigned tile_m = L::kShareAccumulators ? 0 : group * L::kXChannelsBytes;
       int turn = L::kSlabGroups > 1 ? group : 0;
-      for (int step = work.begin; step < work.end; ++step) {
-        wait_copies<C::kStages - 2>();
-        full.wait();
-        hopper::fence_proxy();  // cp.async wrote what wgmma reads
-        __syncthreads();
-        fill_next();
-        const unsigned stage = stages + full.at.stage * L::kStageBytes;
-        const Operands<P, C> operands(stage + tile_m, stage + L::kXBytes);
-        for (int slab = turn; slab < L::kSlabs; slab += L::kSlabGroups) {
-          accumulators.multiply(operands, slab, taps.shift);
-        }
-        hopper::wgmma_wait<0>();
-        accumulators.hold();
-        if constexpr (L::kSlabs % L::kSlabGroups != 0) turn ^= 1;
-        full.at.advance();
-      }
+      multistage<C::kStages, 1>(
+          work.end - work.begin,
+          [&](int next, int) {
+            const Step<P, C> step(work.begin + next);
+            const unsigned stage = stages + writing.stage * L::kStageBytes;
+            filler.ask_x(place, step, stage, pipeline.full + 8 * writing.stage);
+            filler.fill_y(place, step, stage + L::kXBytes);
+            writing.advance();
+          },
+          [&] {
+            full.wait();
+            hopper::fence_proxy();  // cp.async wrote what wgmma reads
+          },
+          [&](int, int) {
+            const unsigned stage = stages + full.at.stage * L::kStageBytes;
+            const Operands<P, C> operands(stage + tile_m, stage + L::kXBytes);
+            for (int slab = turn; slab < L::kSlabs; slab += L::kSlabGroups) {
+              accumulators.multiply(operands, slab, taps.shift);
+            }
+            hopper::wgmma_wait<0>();
+            accumulators.hold();
+            if constexpr (L::kSlabs % L::kSlabGroups != 0) turn ^= 1;
+            full.at.advance();
+          },
+          [](int, int) {});
       return true;
     };
     consume<Accumulators<P, C>>(
