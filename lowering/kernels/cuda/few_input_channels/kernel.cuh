@@ -52,12 +52,6 @@ struct FewInputChannels {
   static_assert(P::a_col_stride == P::in_channels && kLineElements % kVector == 0);
   static_assert(P::out_channels % 8 == 0 && kSharedBytes == S::shared_bytes);
 
-  static __device__ __forceinline__ void zero(unsigned char* shared, int bytes) {
-    for (int i = threadIdx.x; i < bytes / 16; i += S::threads) {
-      reinterpret_cast<uint4*>(shared)[i] = make_uint4(0, 0, 0, 0);
-    }
-  }
-
   // Copies the lines that a strip reads, those of the padding as zeros.
   static __device__ __forceinline__ void load(const T* __restrict__ a, int item, unsigned lines) {
     constexpr int kVectors = kLineElements / kVector;
@@ -209,7 +203,7 @@ struct FewInputChannels {
     const int first_column = blockIdx.x % kOutChannelTiles * S::out_channels;
     const int step = gridDim.x / kOutChannelTiles;
     int item = blockIdx.x / kOutChannelTiles;
-    zero(shared, 2 * kStripBytes);
+    clear_shared<S::threads>(shared, 2 * kStripBytes);
     __syncthreads();
     if (item < kItems) load(a, item, lines);
     commit_copies();

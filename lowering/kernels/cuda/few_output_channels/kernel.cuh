@@ -58,9 +58,7 @@ struct FewOutputChannels {
 
   // The folded weights as [window][column][depth].
   static __device__ __forceinline__ void stage_weights(const T* __restrict__ b, T* shared) {
-    for (int i = threadIdx.x; i < kWeightBytes / 16; i += Threads::kComputing) {
-      reinterpret_cast<uint4*>(shared)[i] = make_uint4(0, 0, 0, 0);
-    }
+    clear_shared<Threads::kComputing>(shared, kWeightBytes);
     Threads::sync_computing();
     for (int e = threadIdx.x; e < P::in_channels * P::out_channels; e += Threads::kComputing) {
       const int d = e / P::out_channels, n = e % P::out_channels;
@@ -182,13 +180,10 @@ struct FewOutputChannels {
     for_each_tile<S::tiles>(rows, range.steps(), [&](int step, int i) {
       float sum[kTiles][4] = {};
       self.multiply(position, pixels, sum);
-      const unsigned lane_element = position.element();
-      const unsigned lane_valid =
-          first + lane % kTile < range.end ? position.outputs() : 0;
-      const unsigned element[2] = {__shfl_sync(~0u, lane_element, lane / 4),
-                                   __shfl_sync(~0u, lane_element, lane / 4 + 8)};
-      const unsigned valid[2] = {__shfl_sync(~0u, lane_valid, lane / 4),
-                                 __shfl_sync(~0u, lane_valid, lane / 4 + 8)};
+      const AccumulatorRows<> rows_of_c(position.element(),
+                                      first + lane % kTile < range.end ? position.outputs() : 0);
+      const auto& element = rows_of_c.element;
+      const auto& valid = rows_of_c.valid;
       if constexpr (S::k_warps == 1) {
         static_for<kTiles * 2>([&](auto half) {
           constexpr int h = half.value % 2;

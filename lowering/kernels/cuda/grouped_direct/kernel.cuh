@@ -108,11 +108,7 @@ struct GroupedDirect {
         const int group = block * kGroups + row / kGroupRows;
         const T* source = b + group * P::b_group + row % kGroupRows * kRowStride + col;
         const unsigned target = shared_address(shared) + weight_byte(row, col);
-        for_each_tap<P>([&](auto p, auto i, auto j) {
-          constexpr int tap = tap_index<P>(p.value, i.value, j.value);
-          copy(target + tap * kTapBytes, source + tap_weight<P>(p.value, i.value, j.value),
-               group < P::groups);
-        });
+        copy_taps<P, kTapBytes>(copy, target, source, group < P::groups);
       };
       copy_pieces<kWeightRows * kRowVectors, Threads::kComputing, 16, 4>(threadIdx.x, at);
     } else {
@@ -261,15 +257,11 @@ struct GroupedDirect {
     hopper::wgmma_commit();
   }
 
-  // The rows of C that a lane has accumulators of, where the epilogue has operands there.
-  struct SumRows {
-    unsigned element[2], valid[2];
-  };
-
+  using Rows = AccumulatorRows<(P::Operands::kCount > 0)>;
   // What is stored for two accumulators of a row, `channel` and the one behind it.
   template <int kOutput>
   static __device__ __forceinline__ unsigned finished(float low, float high,
-                                                      const Target<P>& out, const SumRows& rows,
+                                                      const Target<P>& out, const Rows& rows,
                                                       int half, int channel) {
     constexpr int kPhase = phase_of(kOutput);
     long long element = 0;
@@ -292,7 +284,7 @@ struct GroupedDirect {
                                                const Target<P>& out, int channel,
                                                const unsigned (&element)[kStores],
                                                const unsigned (&valid)[kStores],
-                                               const SumRows& rows) {
+                                               const Rows& rows) {
     constexpr long long offset =
         P::phases[phase_of(kOutput)].offset + row_of(kOutput) * P::c_row_stride;
     unsigned word[kStores][4];
@@ -338,14 +330,7 @@ struct GroupedDirect {
       valid[i] = __shfl_sync(~0u, lane_valid, store_position(i));
       if (!has_channel) valid[i] = 0;
     }
-    SumRows rows;
-    if constexpr (P::Operands::kCount > 0) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        rows.element[half] = __shfl_sync(~0u, lane_element, threadIdx.x % 32 / 4 + 8 * half);
-        rows.valid[half] = __shfl_sync(~0u, lane_valid, threadIdx.x % 32 / 4 + 8 * half);
-      }
-    }
+    const Rows rows(lane_element, lane_valid);
     unsigned taps[P::window_cols];
     static_for<P::window_cols>([&](auto col) {
       taps[col.value] = pixels + Ring::offset(position.col * P::col_step + col.value, in_channels);

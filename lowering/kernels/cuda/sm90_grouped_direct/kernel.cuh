@@ -25,7 +25,7 @@ template <typename P, typename S>
 class Sm90GroupedDirect {
   using T = typename P::Element;
   using L = StripLayout<P, S>;
-  static constexpr int kWarpgroupThreads = L::kWarpgroupThreads, kConsumerThreads = L::kConsumerThreads;
+  static constexpr int kConsumerThreads = L::kConsumerThreads;
   // Named barriers: the turn of a warpgroup, its part of what is stored may be written, and is; and
   // at the start weights are there, which one thing waits for after the other: the first warpgroup,
   // further strips, the second warpgroup, and what is stored in the place of weights.
@@ -50,14 +50,9 @@ class Sm90GroupedDirect {
                         row % L::kGroupChannels * kRowStride + first % L::kGroupChannels;
 #pragma unroll 1
       for (int slice = 0; slice < P::slice_taps; ++slice) {
-        for_each_tap<P>([&](auto p, auto row_tap, auto col_tap) {
-          constexpr int tap = tap_index<P>(p.value, row_tap.value, col_tap.value);
-          const unsigned matrix = shared + slice * L::kSliceBytes + tap * L::kTapBytes;
-          copy(matrix + row * L::kWeightPitch + first * 2,
-               source + P::slice_weight + slice * P::slice_weight_step +
-                   tap_weight<P>(p.value, row_tap.value, col_tap.value),
-               inside);
-        });
+        copy_taps<P, L::kTapBytes>(
+            copy, shared + slice * L::kSliceBytes + row * L::kWeightPitch + first * 2,
+            source + P::slice_weight + slice * P::slice_weight_step, inside);
       }
     };
     copy_pieces<L::kChannels * kVectors, kWarpgroupThreads, 2 * kVector>(threadIdx.x, at);

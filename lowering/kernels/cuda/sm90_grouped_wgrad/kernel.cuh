@@ -58,7 +58,6 @@ class Sm90GroupedWgrad {
   // pixels and those `kRight` before; one has those of the third, of whose windows it needs every
   // other row, as it multiplies them with output pixels and those `kDown` rows before.
   static constexpr int kGroups = 2;
-  static constexpr int kWarpgroupThreads = 128;
   static constexpr int kConsumerThreads = kGroups * kWarpgroupThreads;
   static constexpr int kWarps = kWarpgroupThreads / 32;
   static constexpr int moved_by(int group) { return group == 0 ? kRight : kDown * kPitch; }

@@ -9,8 +9,6 @@
 
 namespace convir::row_packed_wgrad {
 
-using consumer_warpgroups::kWarpgroupThreads;
-
 constexpr int kInChannels_ = 64;  // of a wgmma: its rows
 constexpr int kEight = 8;    // output pixels, or columns, that lie together in shared memory
 constexpr int kSlab = 16;    // output pixels of a wgmma

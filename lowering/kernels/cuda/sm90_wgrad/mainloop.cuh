@@ -50,7 +50,7 @@ struct Kernel {
   static constexpr bool kIsClustered = Config::kIsClustered;
   // Of each warpgroup.
   using Pushed = partition::ClusterReduction<
-      partition::OwnedByVector<kWarpgroup, kAccumulators, Config::kSplits>>;
+      partition::OwnedByVector<kWarpgroupThreads, kAccumulators, Config::kSplits>>;
   static constexpr int kPushedBytes = Config::kConsumers * Pushed::kBytes;
   static constexpr int kExchangeBytes = kIsClustered ? kPushedBytes : Layout::kStagingBytes;
   static constexpr int kBarriers = 2 * kStages + (kIsClustered ? Config::kConsumers : 0);
@@ -180,7 +180,7 @@ struct Kernel {
   template <class Ask>
   __device__ __forceinline__ void consume(Output* out, float* workspace, unsigned* flags,
                                           Ask&& ask) const {
-    const int consumer = threadIdx.x / kWarpgroup;
+    const int consumer = threadIdx.x / kWarpgroupThreads;
     convir::consume<Accumulators>(
         Tiles(), pipeline,
         [&](const Work& work, Accumulators& d, Consumer<kStages>& full) {
@@ -257,9 +257,9 @@ struct Kernel {
     // Vector v of a warpgroup's accumulators, whose threads take every 128th, beginning with
     // `first`.
     const auto store_from = [&](int first) {
-      const int lane = (first + thread) % kWarpgroup;
+      const int lane = (first + thread) % kWarpgroupThreads;
       return [fours = Fours(out, m, out_channels, consumer, lane)](int v, const float4& total) {
-        fours(v / kWarpgroup, total);
+        fours(v / kWarpgroupThreads, total);
       };
     };
     if constexpr (kIsClustered) {
@@ -267,13 +267,14 @@ struct Kernel {
       const Pushed accumulators = {stage_memory + (staging - stages + at) / 16, staging + at,
                                    pushed + consumer * 8};
       hopper::cluster_wait();
-      accumulators.send(work.split, thread % kWarpgroup, sum);
-      accumulators.add_own(work.split, thread % kWarpgroup,
-                           Fours(out, m, out_channels, consumer, thread % kWarpgroup));
+      accumulators.send(work.split, thread % kWarpgroupThreads, sum);
+      accumulators.add_own(work.split, thread % kWarpgroupThreads,
+                           Fours(out, m, out_channels, consumer, thread % kWarpgroupThreads));
     } else if constexpr (kIsSliced) {
-      using ReduceScatter = partition::ReduceScatter<kWarpgroup, kAccumulators, kFixUp, Config::kSplits>;
+      using ReduceScatter =
+          partition::ReduceScatter<kWarpgroupThreads, kAccumulators, kFixUp, Config::kSplits>;
       const auto shares = ReduceScatter::template of_group<Schedule::kUnits, Layout::kTiles>(
-          workspace, flags, thread % kWarpgroup, consumer);
+          workspace, flags, thread % kWarpgroupThreads, consumer);
       shares(work, sum, store_from(ReduceScatter::begin_of(work.split, Config::kSplits)));
     } else {
       constexpr bool kIsTree = Config::kReduction == kTree;
@@ -284,7 +285,7 @@ struct Kernel {
       const unsigned to = staging + thread / 32 * Layout::WarpStaging::kBytes;
 #pragma unroll
       for (int i = 0; i < kTiles; ++i) {
-        const int first = row + i * kChunk + thread % kWarpgroup / 32 * wgmma::kWarpRows;
+        const int first = row + i * kChunk + thread % kWarpgroupThreads / 32 * wgmma::kWarpRows;
         Layout::store_rows(out, d[i], first, out_channels, first_box(consumer), to);
       }
     }

@@ -2,6 +2,7 @@
 // stores of their accumulators.
 #pragma once
 
+#include "arith/sizes.cuh"
 #include "epilogue/vector_store.cuh"
 #include "epilogue/wgmma_store.cuh"
 #include "schedule/partition.cuh"
@@ -9,7 +10,6 @@
 namespace convir::wgrad {
 
 constexpr int kChunk = 64;       // channels of a copy
-constexpr int kWarpgroup = 128;  // threads
 constexpr int kMaxSpatial = wgmma::kMaxSpatial;
 
 // How the splits of a tile are put together; see schedule/partition.cuh, and
@@ -24,7 +24,7 @@ template <int kBlockM_, int kBlockN_, int kStages_, int kProducerWarps_, int kCo
 struct Config {
   static constexpr int kBlockM = kBlockM_, kBlockN = kBlockN_, kStages = kStages_;
   static constexpr int kProducerWarps = kProducerWarps_, kConsumers = kConsumers_, kCluster = kCluster_;
-  static constexpr int kConsumerThreads = kConsumers * kWarpgroup;
+  static constexpr int kConsumerThreads = kConsumers * kWarpgroupThreads;
   static constexpr int kThreads = kConsumerThreads + kProducerWarps * 32;
   // A warpgroup that loads leaves registers to two that multiply.
   static constexpr bool kTradesRegisters = kProducerWarps == 4 && kConsumers == 2;

@@ -25,4 +25,12 @@ __device__ __forceinline__ void copy_pieces(int thread, Iterator&& at) {
   }
 }
 
+// Fills memory with zeros: all kThreads threads, 16 bytes each at a time.
+template <int kThreads>
+__device__ __forceinline__ void clear_shared(void* shared, int bytes) {
+  for (int i = threadIdx.x; i < bytes / 16; i += kThreads) {
+    reinterpret_cast<uint4*>(shared)[i] = make_uint4(0, 0, 0, 0);
+  }
+}
+
 }  // namespace convir

@@ -6,13 +6,13 @@
 // m16n8k16 has them for the 16 rows of its warp.
 #pragma once
 
+#include "arith/sizes.cuh"
 #include "epilogue/vector_store.cuh"
 #include "ptx/named_barrier.cuh"
 #include "schedule/partition.cuh"
 
 namespace convir::consumer_warpgroups {
 
-constexpr int kWarpgroupThreads = 128;
 constexpr int kBarrier = 1;  // of all groups together
 
 // How the splits of a tile become one.
