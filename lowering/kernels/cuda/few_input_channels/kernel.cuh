@@ -187,10 +187,13 @@ struct FewInputChannels {
         static_for<kGroups>([&](auto group) {
           const int channel = first_column + group.value * 32 + lane % 4 * 8;
           if (channel >= P::out_channels) return;
-          store_results<4>(reinterpret_cast<unsigned*>(out.c + element + channel), [&](int j) {
+          const auto word = [&](int j) {
             const auto& d = sum[tile][group.value * 4 + j];
             const int next = channel + j * 2;
             return results<P>(d[half], d[half + 1], out, element + next, next);
+          };
+          store_results<1>(reinterpret_cast<uint4*>(out.c + element + channel), [&](int) {
+            return make_uint4(word(0), word(1), word(2), word(3));
           });
         });
       });

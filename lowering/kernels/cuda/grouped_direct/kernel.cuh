@@ -301,9 +301,10 @@ struct GroupedDirect {
 #pragma unroll
     for (int i = 0; i < kStores; ++i) {
       transpose_quads(word[i]);
-      store_results<4, kTogether>(
-          reinterpret_cast<unsigned*>(out.c + channel + element[i] + offset), 1,
-          [&](int) { return valid[i] >> kOutput & 1; }, [&](int j) { return word[i][j]; });
+      store_results<1, kApart>(
+          reinterpret_cast<uint4*>(out.c + channel + element[i] + offset), 1,
+          [&](int) { return valid[i] >> kOutput & 1; },
+          [&](int) { return make_uint4(word[i][0], word[i][1], word[i][2], word[i][3]); });
     }
   }
   // What the stores of a lane begin at: the position of the tile, and the channel of the slice.

@@ -46,7 +46,7 @@ __device__ inline Vector<T, kLanes> load(const T *from) {
 
 template <typename T, int kLanes>
 __device__ inline void store(T *to, const Vector<T, kLanes> &vector) {
-  if constexpr (sizeof(T) * kLanes == 1 || sizeof(T) * kLanes > 16) {
+  if constexpr (sizeof(T) != 2) {
     *reinterpret_cast<Vector<T, kLanes> *>(to) = vector;
   } else {
     using Bits = typename Word<sizeof(T) * kLanes>::Type;
