@@ -57,7 +57,7 @@ struct FewInputChannels {
     constexpr int kVectors = kLineElements / kVector;
     const int first = item % kStrips * (S::strip_rows * P::row_step) + P::row_origin;
     const T* const image = a + item / kStrips * P::a_image;
-    copy_pieces<kLines * kVectors, S::threads, 2 * kVector, 2>(
+    copy_pieces<kLines * kVectors, S::threads, 2 * kVector, 0>(
         threadIdx.x, [&](int, int i, auto copy) {
           const int line = i / kVectors, element = i % kVectors * kVector;
           const int row = first + line;

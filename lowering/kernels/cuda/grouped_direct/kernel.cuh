@@ -110,7 +110,7 @@ struct GroupedDirect {
         const unsigned target = shared_address(shared) + weight_byte(row, col);
         copy_taps<P, kTapBytes>(copy, target, source, group < P::groups);
       };
-      copy_pieces<kWeightRows * kRowVectors, Threads::kComputing, 16, 4>(threadIdx.x, at);
+      copy_pieces<kWeightRows * kRowVectors, Threads::kComputing, 16, 0>(threadIdx.x, at);
     } else {
       constexpr int kRealInChannels = P::in_channels / P::packed;
       constexpr int kRealOutChannels = P::out_channels / P::packed;

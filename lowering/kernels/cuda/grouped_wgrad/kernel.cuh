@@ -217,13 +217,21 @@ struct GroupedWgrad {
     for (int i = 0; i < kAccumulators; ++i) (&self.sum[0][0][0][0])[i] = 0.0f;
     Walk walk(range, range.begin + pixel_warp * kTile, rows, gradients, zeros, in_channels, column);
     Addresses next = walk.addresses();
-    for_each_tile<S::tiles>(stream, range.steps(), [&](int, int) {
-      // Those of the next tile are found while this one's are multiplied.
-      const Addresses at = next;
-      walk.advance();
-      next = walk.addresses();
-      self.tile(at);
-    });
+    const int steps = range.steps();
+#pragma unroll 1
+    for (int step = 0; step < steps; ++step) {
+      stream.acquire(step);
+#pragma unroll 1
+      for (int i = 0; i < S::tiles; ++i) {
+        // Those of the next tile are found while this one's are multiplied.
+        const Addresses at = next;
+        walk.advance();
+        next = walk.addresses();
+        self.tile(at);
+      }
+      stream.release();
+    }
+    wait_copies<0>();
     const Accumulators add_up{reinterpret_cast<float4*>(shared),
                       reinterpret_cast<float4*>(workspace) + block * Accumulators::kVectors,
                       counters + block * partition::kCounterWords, job, pixel_warp};

@@ -3,7 +3,6 @@
 // a struct of constants that lowering/kernels/cuda/layout_conversion/copies.py writes.
 #pragma once
 
-#include "arith/coordinates.cuh"
 #include "load/vectors.cuh"
 
 namespace convir {
@@ -22,10 +21,15 @@ using Tile = Copied<P>[P::kTileChannels][kPitch<P>];
 template <class P>
 __device__ __forceinline__ long long place_in_planes(long long position) {
   using Index = typename P::Index;
+  Index rest = static_cast<Index>(position);
   long long offset = 0;
-  split_number<P::kAxes, true>(
-      static_cast<Index>(position), [](int axis) { return static_cast<Index>(P::kSize[axis]); },
-      [&](int axis, Index at) { offset += P::kStride[axis] * at; });
+#pragma unroll
+  for (int axis = P::kAxes - 1; axis >= 0; --axis) {
+    const Index size = static_cast<Index>(P::kSize[axis]);
+    const Index at = axis == 0 ? rest : rest % size;
+    rest = axis == 0 ? 0 : rest / size;
+    offset += P::kStride[axis] * at;
+  }
   return offset;
 }
 

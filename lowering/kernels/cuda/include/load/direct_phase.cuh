@@ -95,8 +95,8 @@ template <typename P, int kTapBytes, typename Copy>
 __device__ __forceinline__ void copy_taps(Copy copy, unsigned to,
                                           const typename P::Element* source, bool is_inside) {
   for_each_tap<P>([&](auto p, auto i, auto j) {
-    copy(to + tap_index<P>(p.value, i.value, j.value) * kTapBytes,
-         source + tap_weight<P>(p.value, i.value, j.value), is_inside);
+    constexpr int kTap = tap_index<P>(p.value, i.value, j.value);
+    copy(to + kTap * kTapBytes, source + tap_weight<P>(p.value, i.value, j.value), is_inside);
   });
 }
 

@@ -8,9 +8,9 @@
 namespace convir {
 
 // kPieces pieces of kBytes by kThreads threads, of which `thread` is one; a thread has every
-// kThreads-th, `kUnroll` of them at once. at(turn, i, copy) is for piece i, the thread's `turn`-th:
-// it calls copy(to, from, inside), which copies, or writes zeros if `inside` is false; or it does
-// not, for what nobody reads.
+// kThreads-th, `kUnroll` of them at once, or if 0 as many as the compiler finds best. at(turn, i,
+// copy) is for piece i, the thread's `turn`-th: it calls copy(to, from, inside), which copies, or
+// writes zeros if `inside` is false; or it does not, for what nobody reads.
 template <int kPieces, int kThreads, int kBytes, int kUnroll = divide_up(kPieces, kThreads),
           class Iterator>
 __device__ __forceinline__ void copy_pieces(int thread, Iterator&& at) {
@@ -18,10 +18,14 @@ __device__ __forceinline__ void copy_pieces(int thread, Iterator&& at) {
   const auto copy = [](auto to, const void* from, bool inside) {
     copy_async<kBytes>(to, from, inside);
   };
+  if constexpr (kUnroll == 0) {
+    for (int turn = 0, i = thread; i < kPieces; ++turn, i += kThreads) at(turn, i, copy);
+  } else {
 #pragma unroll kUnroll
-  for (int turn = 0; turn < kTurns; ++turn) {
-    const int i = turn * kThreads + thread;
-    if (kPieces % kThreads == 0 || turn < kTurns - 1 || i < kPieces) at(turn, i, copy);
+    for (int turn = 0; turn < kTurns; ++turn) {
+      const int i = turn * kThreads + thread;
+      if (kPieces % kThreads == 0 || turn < kTurns - 1 || i < kPieces) at(turn, i, copy);
+    }
   }
 }
 
