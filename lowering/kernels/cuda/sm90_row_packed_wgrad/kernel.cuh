@@ -11,8 +11,8 @@
 //
 // Pipelines: uniform (every warp copies and multiplies), or roles: kLoadWarps warps copy dY, whose
 // rows may be of any length, and the others multiply. One thread asks for X. Partitions:
-// schedule/partition.cuh and reduce/cluster_reduction.cuh. `P` and `C` are structs of constants, which
-// lowering/kernels/cuda/sm90_row_packed_wgrad/launch.py writes.
+// schedule/partition.cuh and reduce/cluster_reduction.cuh. `P` and `C` are structs of constants,
+// which lowering/kernels/cuda/sm90_row_packed_wgrad/launch.py writes.
 #pragma once
 
 #include "pipeline/multistage.cuh"

@@ -191,7 +191,8 @@ struct Layout {
       }
       if (channel >= channels) return;
       Output* to = to_ + below * Problem::kOutChannelStride + offset + channel;
-      const float total[2][2] = {{accumulators.x, accumulators.y}, {accumulators.z, accumulators.w}};
+      const float total[2][2] = {{accumulators.x, accumulators.y},
+                                 {accumulators.z, accumulators.w}};
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         store_results<2, kTogether>(

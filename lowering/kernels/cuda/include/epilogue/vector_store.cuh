@@ -6,8 +6,8 @@
 
 namespace convir {
 
-// How elements are stored: each by itself; or all in one access, as they are contiguous and aligned;
-// or so even where the compiler would take the access apart.
+// How elements are stored: each by itself; or all in one access, as they are contiguous and
+// aligned; or so even where the compiler would take the access apart.
 enum Access { kApart, kTogether, kAtOnce };
 
 // Stores make(i) in element i * stride of `to` where inside(i), for i below kElements; unless they

@@ -3,8 +3,8 @@
 // counts bytes. So nobody asks, and nobody waits for more than what it adds: a barrier of the
 // cluster would wait until all memory has seen what a thread wrote, which takes longer.
 //
-// A vector is four accumulators of a thread, 4 i to 4 i + 3. `Owners` says which block owns vector i
-// of a thread, and which of its slots that is; split p of a tile is block p of the cluster.
+// A vector is four accumulators of a thread, 4 i to 4 i + 3. `Owners` says which block owns vector
+// i of a thread, and which of its slots that is; split p of a tile is block p of the cluster.
 #pragma once
 
 #include "arith/sizes.cuh"
@@ -15,8 +15,8 @@
 
 namespace convir::partition {
 
-// A block owns some adjacent vectors of every thread: what a thread adds, it has itself, or the same
-// thread of another block has written.
+// A block owns some adjacent vectors of every thread: what a thread adds, it has itself, or the
+// same thread of another block has written.
 template <int kThreads_, int kAccumulators, int kSplits_>
 struct OwnedByVector {
   static constexpr int kThreads = kThreads_, kVectors = kAccumulators / 4, kSplits = kSplits_;
@@ -81,8 +81,8 @@ struct ClusterReduction {
     arrive_expecting(barrier, (kSplits - Owners::kKeepsOwn) * 16 * Owners::slots_of(split));
   }
 
-  // The same where all threads of all blocks have arrived once, relaxed, as blocks begin; those that
-  // send nothing wait for the cluster alone.
+  // The same where all threads of all blocks have arrived once, relaxed, as blocks begin; those
+  // that send nothing wait for the cluster alone.
   __device__ __forceinline__ void begin(int split, int thread) const {
     hopper::cluster_wait();
     if (thread == 0) expect(barrier, split);
