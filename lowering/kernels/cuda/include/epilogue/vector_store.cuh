@@ -38,4 +38,20 @@ __device__ __forceinline__ void store_results(Stored* to, Make&& make) {
   store_results<kElements, kAccess>(to, 1, [](int) { return true; }, make);
 }
 
+// Stores a block of four accumulators of the weights at `out`: of input channels `in_channels` and
+// 8 further, and of two columns, as far as there are any.
+template <class P, class Epilogue>
+__device__ __forceinline__ void store_four(typename Epilogue::Stored* out, int in_channels,
+                                           int column, const float (&accumulators)[4]) {
+  const typename Epilogue::Pointers none{};
+#pragma unroll
+  for (int row = 0; row < 2; ++row) {
+    const int d = in_channels + row * 8;
+    store_results<2, kApart>(
+        out + (P::kBInChannel * d + P::kBOutChannel * column), P::kBOutChannel,
+        [&](int i) { return d < P::kInChannels && column + i < P::kOutChannels; },
+        [&](int i) { return Epilogue::apply(accumulators[2 * row + i], none, nullptr); });
+  }
+}
+
 }  // namespace convir

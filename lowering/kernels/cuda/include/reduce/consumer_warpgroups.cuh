@@ -7,7 +7,6 @@
 #pragma once
 
 #include "arith/sizes.cuh"
-#include "epilogue/vector_store.cuh"
 #include "ptx/named_barrier.cuh"
 #include "schedule/partition.cuh"
 
@@ -38,22 +37,6 @@ struct Layout {
     return v % (kShare ? kWarpgroupThreads : kThreads);
   }
 };
-
-// Stores a block of four accumulators of the weights at `out`: of input channels `in_channels` and
-// 8 further, and of two columns, as far as there are any.
-template <class P, class Epilogue>
-__device__ __forceinline__ void store_four(typename Epilogue::Stored* out, int in_channels, int column,
-                                           const float (&accumulators)[4]) {
-  const typename Epilogue::Pointers none{};
-#pragma unroll
-  for (int row = 0; row < 2; ++row) {
-    const int d = in_channels + row * 8;
-    store_results<2, kApart>(
-        out + (P::kBInChannel * d + P::kBOutChannel * column), P::kBOutChannel,
-        [&](int i) { return d < P::kInChannels && column + i < P::kOutChannels; },
-        [&](int i) { return Epilogue::apply(accumulators[2 * row + i], none, nullptr); });
-  }
-}
 
 // The accumulators that a thread keeps when the groups have added theirs up. kIsShifted: the second
 // group's stand half a block further, so what it calls column c of 8 columns is column c - 4 of the
