@@ -287,7 +287,9 @@ struct GroupedWgrad {
     const float total[4] = {accumulators.x, accumulators.y, accumulators.z, accumulators.w};
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      if ((kAllGroups && kAllReal) || to.at[i] >= 0) b[to.at[i]] = result<P>(total[i]);
+      store_results<1, kApart>(
+          b + to.at[i], 1, [&](int) { return (kAllGroups && kAllReal) || to.at[i] >= 0; },
+          [&](int) { return result<P>(total[i]); });
     }
   }
 };

@@ -222,13 +222,10 @@ struct SimtDirect {
           if (unit.row + i >= P::phases[p].rows || unit.col + j >= P::phases[p].cols) continue;
           const long long element =
               first + P::phases[p].offset + i * P::c_row_stride + j * P::c_col_stride;
-          Vector<T, kVector> vector;
-#pragma unroll
-          for (int v = 0; v < kVector; ++v) {
-            vector[v] =
-                result<P>(accumulators.of[p][i][j][v], out, element + v, unit.channel + v, is_zero_fill<P>(p));
-          }
-          store_whole(out.c + element, vector);
+          store_results<kVector, kAtOnce>(out.c + element, [&](int v) {
+            return result<P>(accumulators.of[p][i][j][v], out, element + v, unit.channel + v,
+                             is_zero_fill<P>(p));
+          });
         }
       }
     });

@@ -20,6 +20,7 @@
 //   kSharedBytes                  dynamic shared memory of a block
 #pragma once
 
+#include "arith/sizes.cuh"
 #include "epilogue/wgmma_store.cuh"
 #include "mma/sm90_tile.cuh"
 #include "pipeline/warp_specialized.cuh"
@@ -84,8 +85,8 @@ struct FusedDgradKernel {
   using Output = typename Epilogue::Stored;
   using Pointers = typename Epilogue::Pointers;
 
-  static constexpr int kConsumers = 2, kWarpgroup = 128;
-  static constexpr int kThreads = (1 + kConsumers) * kWarpgroup, kConsumerRegisters = 232;
+  static constexpr int kConsumers = 2;
+  static constexpr int kThreads = (1 + kConsumers) * kWarpgroupThreads, kConsumerRegisters = 232;
   static constexpr int kRows = 64, kBlockK = 64, kStages = Config::kStages;
   static constexpr int kWidth = Problem::kPhases * Problem::kOutChannels;
   static constexpr int kChunksK = (Problem::kInChannels + kBlockK - 1) / kBlockK;
@@ -228,7 +229,7 @@ struct FusedDgradKernel {
 
   // A warpgroup of each consumer.
   __device__ __forceinline__ void consume(Output* c, const Pointers& operands) const {
-    const int warp = threadIdx.x % kWarpgroup / 32;
+    const int warp = threadIdx.x % kWarpgroupThreads / 32;
     wait_barrier(loaded, 0);
     const auto reduce = [&](int, Accumulators& d, Consumer<kStages>& full) {
 #pragma unroll
@@ -291,7 +292,7 @@ __device__ __forceinline__ void contract_fused_dgrad(typename Problem::Epilogue:
                                                 const hopper::TensorMap& a) {
   using Kernel = FusedDgradKernel<Problem, Config>;
   extern __shared__ char memory[];
-  const int warpgroup = threadIdx.x / Kernel::kWarpgroup;
+  const int warpgroup = threadIdx.x / kWarpgroupThreads;
   if (threadIdx.x < Kernel::kConsumers) {
     Kernel(memory, threadIdx.x, images).init_barriers();
   } else if (threadIdx.x == 32) {

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "epilogue/direct_store.cuh"
+#include "load/pieces.cuh"
 #include "pipeline/warp_specialized.cuh"
 #include "ptx/cluster.cuh"
 #include "ptx/mbarrier.cuh"
@@ -24,7 +25,7 @@ template <typename P, typename S>
 class Sm90GroupedDirect {
   using T = typename P::Element;
   using L = StripLayout<P, S>;
-  static constexpr int kWarpgroupThreads = L::kWarpgroupThreads, kConsumerThreads = L::kConsumerThreads;
+  static constexpr int kConsumerThreads = L::kConsumerThreads;
   // Named barriers: the turn of a warpgroup, its part of what is stored may be written, and is; and
   // at the start weights are there, which one thing waits for after the other: the first warpgroup,
   // further strips, the second warpgroup, and what is stored in the place of weights.
@@ -42,25 +43,19 @@ class Sm90GroupedDirect {
     constexpr long long kRowStride = kInChannelsInnermost ? P::b_out_channel : P::b_in_channel;
     constexpr int kVector = L::kGroupChannels < 8 ? L::kGroupChannels : 8;  // elements of a copy
     constexpr int kVectors = L::kChannels / kVector;
-#pragma unroll
-    for (int i = threadIdx.x; i < L::kChannels * kVectors; i += kWarpgroupThreads) {
+    const auto at = [&](int, int i, auto copy) {
       const int row = i / kVectors, first = i % kVectors * kVector;
       const bool inside = row / L::kGroupChannels == first / L::kGroupChannels;
       const T* source = b + (group * P::packed + row / L::kGroupChannels) * P::b_group +
                         row % L::kGroupChannels * kRowStride + first % L::kGroupChannels;
 #pragma unroll 1
       for (int slice = 0; slice < P::slice_taps; ++slice) {
-        for_each_tap<P>([&](auto p, auto row_tap, auto col_tap) {
-          constexpr int tap = tap_index<P>(p.value, row_tap.value, col_tap.value);
-          const unsigned matrix = shared + slice * L::kSliceBytes + tap * L::kTapBytes;
-          copy_async<2 * kVector>(
-              matrix + row * L::kWeightPitch + first * 2,
-              source + P::slice_weight + slice * P::slice_weight_step +
-                  tap_weight<P>(p.value, row_tap.value, col_tap.value),
-              inside);
-        });
+        copy_taps<P, L::kTapBytes>(
+            copy, shared + slice * L::kSliceBytes + row * L::kWeightPitch + first * 2,
+            source + P::slice_weight + slice * P::slice_weight_step, inside);
       }
-    }
+    };
+    copy_pieces<L::kChannels * kVectors, kWarpgroupThreads, 2 * kVector>(threadIdx.x, at);
     commit_copies();
   }
 

@@ -57,7 +57,6 @@ class Sm90GroupedWgrad {
   // pixels and those `kRight` before; one has those of the third, of whose windows it needs every
   // other row, as it multiplies them with output pixels and those `kDown` rows before.
   static constexpr int kGroups = 2;
-  static constexpr int kWarpgroupThreads = 128;
   static constexpr int kConsumerThreads = kGroups * kWarpgroupThreads;
   static constexpr int kWarps = kWarpgroupThreads / 32;
   static constexpr int moved_by(int group) { return group == 0 ? kRight : kDown * kPitch; }
@@ -214,14 +213,9 @@ class Sm90GroupedWgrad {
     const float total[2][2] = {{accumulators.x, accumulators.y}, {accumulators.z, accumulators.w}};
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      T* const at = b + to.at[i];
-      const T both[2] = {result<P>(total[i][0]), result<P>(total[i][1])};
-      if constexpr (has_words()) {
-        *reinterpret_cast<unsigned*>(at) = word_of(both);
-      } else {
-        at[0] = both[0];
-        at[P::b_in_channel] = both[1];
-      }
+      store_results<2, has_words() ? kTogether : kApart>(
+          b + to.at[i], P::b_in_channel, [](int) { return true; },
+          [&](int j) { return result<P>(total[i][j]); });
     }
   }
 

@@ -18,6 +18,7 @@
 //   kSharedBytes             dynamic shared memory of a block
 #pragma once
 
+#include "arith/sizes.cuh"
 #include "epilogue/wgmma_store.cuh"
 #include "mma/sm90_tile.cuh"
 #include "pipeline/warp_specialized.cuh"
@@ -33,8 +34,7 @@
 namespace convir::wgmma {
 
 constexpr int kConsumers = 2;    // warpgroups that multiply
-constexpr int kWarpgroup = 128;  // threads
-constexpr int kThreads = (1 + kConsumers) * kWarpgroup;
+constexpr int kThreads = (1 + kConsumers) * kWarpgroupThreads;
 constexpr int kFillBarrier = kConsumers + 1;  // of the warps that fill zero-filled outputs
 constexpr int kConsumerRegisters = 232;
 
@@ -235,7 +235,7 @@ struct Kernel {
   // Two warpgroups: multiply the stages of their tiles, and store.
   __device__ __forceinline__ void consume(int consumer, Output* c,
                                           const Pointers& operands) const {
-    const int warp = threadIdx.x % kWarpgroup / 32;
+    const int warp = threadIdx.x % kWarpgroupThreads / 32;
     const int first_row = Config::kIsPingPong ? 0 : consumer * Config::kWarpgroupTiles * 64;
     bool is_mine = !Config::kIsPingPong || consumer == 0;
     if (Config::kIsPingPong && consumer == 1) pass_pingpong(consumer);
@@ -248,7 +248,7 @@ struct Kernel {
       }
       is_mine = !Config::kIsPingPong;
       // Stages are waited for in their order, as a barrier tells only this round from the last.
-      if constexpr (Config::kIsPingPong) named_sync(1 + consumer, kConsumers * kWarpgroup);
+      if constexpr (Config::kIsPingPong) named_sync(1 + consumer, kConsumers * kWarpgroupThreads);
       mma::Mainloop<kStages> mainloop(full);
       for (int i = 0; i < phase.taps; ++i) {
         for (int chunk = 0; chunk < kChunksK; ++chunk) {
@@ -279,7 +279,7 @@ struct Kernel {
 
   // The other warpgroup may multiply its tile.
   static __device__ __forceinline__ void pass_pingpong(int consumer) {
-    named_arrive(kConsumers - consumer, kConsumers * kWarpgroup);
+    named_arrive(kConsumers - consumer, kConsumers * kWarpgroupThreads);
   }
 
   static __device__ __forceinline__ void store(const Phase& phase, int images,
@@ -316,14 +316,14 @@ __device__ __forceinline__ void contract(typename Problem::Epilogue::Stored* c,
   static_assert(Kernel<Problem, Config>::kSharedBytes == Problem::kSharedBytes);
   extern __shared__ char memory[];
   const Kernel<Problem, Config> kernel(memory, images);
-  const int warpgroup = threadIdx.x / kWarpgroup;
+  const int warpgroup = threadIdx.x / kWarpgroupThreads;
   if (threadIdx.x == 0) {
     kernel.init_barriers();
   } else if (threadIdx.x == 32) {
     hopper::prefetch_map(&b);
     (hopper::prefetch_map(&a), ...);
   } else if (threadIdx.x >= 64 && warpgroup == 0) {
-    touch_tables<Problem>(blockIdx.x, threadIdx.x - 64, kWarpgroup - 64);
+    touch_tables<Problem>(blockIdx.x, threadIdx.x - 64, kWarpgroupThreads - 64);
   }
   __syncwarp();
   kernel.start();
@@ -335,7 +335,7 @@ __device__ __forceinline__ void contract(typename Problem::Epilogue::Stored* c,
             kernel.load(tile, fill, b, a...);
           });
         } else if (threadIdx.x >= 32) {
-          kernel.fill(c, threadIdx.x / 32 - 1, kWarpgroup / 32 - 1);
+          kernel.fill(c, threadIdx.x / 32 - 1, kWarpgroupThreads / 32 - 1);
         }
       },
       [&] { kernel.consume(warpgroup - 1, c, operands); });

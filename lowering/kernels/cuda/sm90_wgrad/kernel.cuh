@@ -64,7 +64,7 @@ __device__ __forceinline__ void run_uniform(typename Problem::Epilogue::Stored* 
   }
   __syncwarp();
   if constexpr (Config::kIsClustered && Kernel::kDrained == 0) hopper::cluster_arrive_relaxed();
-  Producer<Problem, Config, kWarpgroup / 32, Config::kConsumers> ask(kernel, c, a);
+  Producer<Problem, Config, kWarpgroupThreads / 32, Config::kConsumers> ask(kernel, c, a);
   named_sync(kReady, Config::kThreads);
   for (int i = 0; i < Kernel::kStages; ++i) ask();
   kernel.consume(out, workspace, flags, ask);

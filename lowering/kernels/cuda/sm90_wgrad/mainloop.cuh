@@ -13,7 +13,7 @@
 #include "ptx/named_barrier.cuh"
 #include "ptx/tma.cuh"
 #include "ptx/wgmma.cuh"
-#include "reduce/pushed_accumulators.cuh"
+#include "reduce/cluster_reduction.cuh"
 #include "schedule/partition.cuh"
 #include "sm90_wgrad/store.cuh"
 
@@ -46,8 +46,11 @@ struct Kernel {
   using Walk = typename Schedule::Walk;
 
   static constexpr bool kIsClustered = Config::kIsClustered;
-  using Pushed = partition::PushedAccumulators<Config::kConsumers, kAccumulators, Config::kSplits>;
-  static constexpr int kExchangeBytes = kIsClustered ? Pushed::kBytes : Layout::kStagingBytes;
+  // Of each warpgroup.
+  using Pushed = partition::ClusterReduction<
+      partition::OwnedByVector<kWarpgroupThreads, kAccumulators, Config::kSplits>>;
+  static constexpr int kPushedBytes = Config::kConsumers * Pushed::kBytes;
+  static constexpr int kExchangeBytes = kIsClustered ? kPushedBytes : Layout::kStagingBytes;
   static constexpr int kBarriers = 2 * kStages + (kIsClustered ? Config::kConsumers : 0);
   // Pushed accumulators lie beside the stages, or as far as there is no room in the last stages of
   // the ring, which are then not those of a part's last steps.
@@ -89,7 +92,13 @@ struct Kernel {
 
   // One thread; all others wait for it.
   __device__ void init_barriers() const {
-    if constexpr (kIsClustered) Pushed::begin(pushed, hopper::cluster_rank());
+    if constexpr (kIsClustered) {
+#pragma unroll
+      for (int group = 0; group < Config::kConsumers; ++group) {
+        init_barrier(pushed + group * 8, 1);
+        Pushed::expect(pushed + group * 8, hopper::cluster_rank());
+      }
+    }
     pipeline.init(1, Config::kConsumers * 4 * kWarpArrivals);
     fence_barrier_init();
   }
@@ -174,7 +183,7 @@ struct Kernel {
   template <class Ask>
   __device__ __forceinline__ void consume(Output* out, float* workspace, unsigned* flags,
                                           Ask&& ask) const {
-    const int consumer = threadIdx.x / kWarpgroup;
+    const int consumer = threadIdx.x / kWarpgroupThreads;
     convir::consume<Accumulators>(
         Tiles{*this}, pipeline,
         [&](const Work& work, Accumulators& d, Consumer<kStages>& full) {
@@ -251,19 +260,24 @@ struct Kernel {
     // Vector v of a warpgroup's accumulators, whose threads take every 128th, beginning with
     // `first`.
     const auto store_from = [&](int first) {
-      const int lane = (first + thread) % kWarpgroup;
+      const int lane = (first + thread) % kWarpgroupThreads;
       return [fours = Fours(out, m, out_channels, consumer, lane)](int v, const float4& total) {
-        fours(v / kWarpgroup, total);
+        fours(v / kWarpgroupThreads, total);
       };
     };
     if constexpr (kIsClustered) {
-      const Pushed accumulators = {stage_memory + (staging - stages) / 16, staging, pushed, consumer};
+      const int at = consumer * Pushed::kBytes;
+      const Pushed accumulators = {stage_memory + (staging - stages + at) / 16, staging + at,
+                                   pushed + consumer * 8};
       hopper::cluster_wait();
-      accumulators(work.split, sum, Fours(out, m, out_channels, consumer, thread % kWarpgroup));
+      accumulators.send(work.split, thread % kWarpgroupThreads, sum);
+      accumulators.add_own(work.split, thread % kWarpgroupThreads,
+                           Fours(out, m, out_channels, consumer, thread % kWarpgroupThreads));
     } else if constexpr (kIsSliced) {
-      using ReduceScatter = partition::ReduceScatter<kWarpgroup, kAccumulators, kFixUp, Config::kSplits>;
+      using ReduceScatter =
+          partition::ReduceScatter<kWarpgroupThreads, kAccumulators, kFixUp, Config::kSplits>;
       const auto shares = ReduceScatter::template of_group<Schedule::kUnits, Layout::kTiles>(
-          workspace, flags, thread % kWarpgroup, consumer);
+          workspace, flags, thread % kWarpgroupThreads, consumer);
       shares(work, sum, store_from(ReduceScatter::begin_of(work.split, Config::kSplits)));
     } else {
       constexpr bool kIsTree = Config::kReduction == kTree;
@@ -274,7 +288,7 @@ struct Kernel {
       const unsigned to = staging + thread / 32 * Layout::WarpStaging::kBytes;
 #pragma unroll
       for (int i = 0; i < kTiles; ++i) {
-        const int first = row + i * kChunk + thread % kWarpgroup / 32 * wgmma::kWarpRows;
+        const int first = row + i * kChunk + thread % kWarpgroupThreads / 32 * wgmma::kWarpRows;
         Layout::store_rows(out, d[i], first, out_channels, first_box(consumer), to);
       }
     }

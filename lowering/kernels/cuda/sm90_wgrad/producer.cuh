@@ -105,7 +105,7 @@ class Producer {
   // By a shuffle the compiler knows that all lanes have the same, and asks with few instructions.
   const int warp_ = kWarps == 1 ? 0 : __shfl_sync(~0u, threadIdx.x / 32 % kWarps, 0);
   // Steps until the warpgroup asks.
-  int turn_ = kTurns == 1 ? 0 : __shfl_sync(~0u, threadIdx.x / kWarpgroup, 0);
+  int turn_ = kTurns == 1 ? 0 : __shfl_sync(~0u, threadIdx.x / kWarpgroupThreads, 0);
   int count_, channel_[kEach], offset_[kEach][kMaxSpatial];
   bool is_inside_[kEach];
   convir::Producer<Kernel::kStages> at_stage_;

@@ -1,6 +1,8 @@
 // The order of the tiles of a persistent contraction, and where output pixels lie.
 #pragma once
 
+#include "arith/coordinates.cuh"
+
 namespace convir::wgmma {
 
 constexpr int kMaxSpatial = 3;
@@ -134,13 +136,8 @@ struct Tiles {
 // Splits a position's number into its place along axes of `sizes`.
 __device__ __forceinline__ void pixels_of(int number, const int (&sizes)[kMaxAxes],
                                              int (&at)[kMaxAxes]) {
-#pragma unroll
-  for (int axis = 0; axis < kMaxAxes - 1; ++axis) {
-    const int rest = number / sizes[axis];
-    at[axis] = number - rest * sizes[axis];
-    number = rest;
-  }
-  at[kMaxAxes - 1] = number;
+  split_number<kMaxAxes, false>(
+      number, [&](int axis) { return sizes[axis]; }, [&](int axis, int x) { at[axis] = x; });
 }
 
 // The pixel of A, behind its channel, that the window of output pixel `number` begins at: the
