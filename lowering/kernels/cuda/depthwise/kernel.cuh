@@ -273,12 +273,7 @@ struct Depthwise {
           constexpr int kRow = decltype(row)::value;
           const T* from = window_row(shared, first + slice * S::in_slice, origin, kRow);
           float x[kChunks * kDepthwiseChunk];
-#pragma unroll
-          for (int i = 0; i < kChunks * 2; ++i) {
-            const auto four = convir::load<4>(from + i * 4);
-#pragma unroll
-            for (int e = 0; e < 4; ++e) x[i * 4 + e] = widen(four[e]);
-          }
+          load_row(x, from);
           static_for<P::phase_count>([&](auto phase) {
             constexpr int kPhase = decltype(phase)::value;
             static_for<S::unroll>([&](auto output) {

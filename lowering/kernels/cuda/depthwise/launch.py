@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.target import Target
 
 MOST_BLOCKS = 2**31 - 1
+PLANAR_LOADS, VECTOR_LOADS = 76, 64
+"""Registers of a thread for vectors that are under way, and where they go."""
 OTHER_REGISTERS = 44
 """Registers of a thread beside sums, rows and bands."""
 
@@ -58,19 +60,33 @@ def registers(
     problem: DirectProblem, form: DepthwiseForm, config: DepthwiseConfig, tile: TileLayout
 ) -> int:
     """Registers of a thread, roughly."""
+    loads = PLANAR_LOADS if form.a_planar else VECTOR_LOADS
+    return max(loads, _compute_registers(problem, form, config, tile))
+
+
+def _compute_registers(
+    problem: DirectProblem, form: DepthwiseForm, config: DepthwiseConfig, tile: TileLayout
+) -> int:
     phases = len(problem.phases)
     if STORAGE_BYTES[problem.contraction.a.type] == 4:
         rows = form.chunks * 8
         if form.is_wgrad:
-            return OTHER_REGISTERS + rows + config.unroll * 8 + tile.part_rows * _cols(problem)
+            sums = tile.part_rows * _cols(problem) * _held_jobs(problem, config, tile)
+            return OTHER_REGISTERS + rows + config.unroll * 8 + sums
         return OTHER_REGISTERS + rows + config.unroll * phases * 8
     if form.is_wgrad:
         pairs = -(-form.chunks // 2)
-        return OTHER_REGISTERS + pairs * 4 * (tile.part_rows + 1) + config.unroll * 2
+        sums = tile.part_rows * _held_jobs(problem, config, tile)
+        return OTHER_REGISTERS + pairs * 4 * (sums + 1) + config.unroll * 2
     bands = phases * form.chunks * problem.rows.window
     if bands > HELD_BANDS:
         bands = phases * form.chunks * min(problem.rows.window, config.unroll * problem.rows.step)
     return OTHER_REGISTERS + bands + phases * config.unroll * 4 + form.chunks * 4
+
+
+def _held_jobs(problem: DirectProblem, config: DepthwiseConfig, tile: TileLayout) -> int:
+    """Sums of so many channels, or channels and slices, a warp has at once."""
+    return config.channels * problem.slices.taps // config.warps if tile.holds_sums else 1
 
 
 def _cols(problem: DirectProblem) -> int:

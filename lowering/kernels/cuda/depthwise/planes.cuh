@@ -62,58 +62,100 @@ struct Planes {
     }
   };
 
+  // An access to memory: `kVector` channels of a pixel, or `kPixels` of a plane. Zeros to begin with.
+  static constexpr int kLanes = L::planar ? kPixels : kVector;
+  using Access = typename Word<kLanes * static_cast<int>(sizeof(T))>::Type;
+  static constexpr int kAccesses = L::planar ? 1 : 2;
+
   // kSliceStep: pixels of memory from one slice of the tile to the next.
   template <int kThreads, int kSliceStep>
   static __device__ __forceinline__ void load(const T* __restrict__ from, T* to,
                                               const Origin& origin) {
-    constexpr int kLanes = L::planar ? kPixels : kVector;  // elements of an access
-    constexpr int kAccesses = L::planar ? 1 : 2;
-    constexpr int kBytes = kAccesses * kLanes * static_cast<int>(sizeof(T));
-    constexpr int kBatch = smaller(kMostBatch, larger(1, kBatchBytes / kBytes));
+    constexpr int kBytes = kAccesses * static_cast<int>(sizeof(Access));
+    constexpr int kMost = larger(1, kBatchBytes / kBytes);
+    constexpr int kBatch = smaller(smaller(kMostBatch, kMost), divide_up(kUnits, kThreads));
 #pragma unroll 1
     for (int first = threadIdx.x; first < kUnits; first += kThreads * kBatch) {
-      Vector<T, kLanes> pixels[kBatch][kAccesses];
+      Access pixels[kBatch][kAccesses];
+      int at[kBatch];
 #pragma unroll
       for (int b = 0; b < kBatch; ++b) {
         const Unit unit(first + b * kThreads);
+        at[b] = unit.shared();
         const int image = origin.image + unit.image;
         const int slice = origin.slice + unit.slice * kSliceStep;
         const int row = origin.row + unit.row;
         const int channel = origin.channel + unit.channel;
-        const bool is_row = first + b * kThreads < kUnits && image < L::g_images &&
-                            channel < L::g_channels &&
+        const bool is_row = (kBatch == 1 || first + b * kThreads < kUnits) &&
+                            image < L::g_images && channel < L::g_channels &&
                             static_cast<unsigned>(slice) < static_cast<unsigned>(L::g_slices) &&
                             static_cast<unsigned>(row) < static_cast<unsigned>(L::g_rows);
+        const int col = origin.col + unit.col;
         const T* source = from + channel * L::g_channel + image * L::g_image + slice * L::g_slice +
-                          row * L::g_row;
+                          row * L::g_row + col * L::g_col;
 #pragma unroll
         for (int i = 0; i < kAccesses; ++i) {
-          const int col = origin.col + unit.col + i;
-          const bool is_inside =
-              is_row && static_cast<unsigned>(col) < static_cast<unsigned>(L::g_cols);
-#pragma unroll
-          for (int e = 0; e < kLanes; ++e) pixels[b][i][e] = T(0.0f);
-          if (is_inside) pixels[b][i] = convir::load<kLanes>(source + col * L::g_col);
+          pixels[b][i] = Access{};
+          if (is_row && static_cast<unsigned>(col + i) < static_cast<unsigned>(L::g_cols)) {
+            pixels[b][i] = __ldg(reinterpret_cast<const Access*>(source + i * L::g_col));
+          }
         }
       }
 #pragma unroll
       for (int b = 0; b < kBatch; ++b) {
-        const int index = first + b * kThreads;
-        if (index >= kUnits) break;
-        const Unit unit(index);
-        T* target = to + unit.shared();
+        if (kBatch > 1 && first + b * kThreads >= kUnits) break;
+        T* target = to + at[b];
         if constexpr (L::planar) {
-          convir::store(target, pixels[b][0]);
+          *reinterpret_cast<Access*>(target) = pixels[b][0];
         } else {
-#pragma unroll
-          for (int e = 0; e < kVector; ++e) {
-            Vector<T, 2> pair;
-            pair[0] = pixels[b][0][e];
-            pair[1] = pixels[b][1][e];
-            convir::store(target + e * L::plane, pair);
-          }
+          store_pairs(target, pixels[b]);
         }
       }
+    }
+  }
+
+  // The channels of two pixels to their planes, and back.
+  static __device__ __forceinline__ void store_pairs(T* target, const Access (&pixels)[2]) {
+    if constexpr (sizeof(T) == 2 && kVector % 2 == 0) {
+      unsigned words[2][kVector / 2];
+      memcpy(words, pixels, sizeof(words));
+#pragma unroll
+      for (int e = 0; e < kVector; ++e) {
+        *reinterpret_cast<unsigned*>(target + e * L::plane) =
+            __byte_perm(words[0][e / 2], words[1][e / 2], e % 2 == 0 ? 0x5410 : 0x7632);
+      }
+    } else {
+      T elements[2][kVector];
+      memcpy(elements, pixels, sizeof(elements));
+#pragma unroll
+      for (int e = 0; e < kVector; ++e) {
+        Vector<T, 2> pair;
+        pair[0] = elements[0][e];
+        pair[1] = elements[1][e];
+        convir::store(target + e * L::plane, pair);
+      }
+    }
+  }
+  static __device__ __forceinline__ void load_pairs(const T* source, Access (&pixels)[2]) {
+    if constexpr (sizeof(T) == 2 && kVector % 2 == 0) {
+      unsigned words[2][kVector / 2];
+#pragma unroll
+      for (int e = 0; e < kVector; e += 2) {
+        const unsigned even = *reinterpret_cast<const unsigned*>(source + e * L::plane);
+        const unsigned odd = *reinterpret_cast<const unsigned*>(source + (e + 1) * L::plane);
+        words[0][e / 2] = __byte_perm(even, odd, 0x5410);
+        words[1][e / 2] = __byte_perm(even, odd, 0x7632);
+      }
+      memcpy(pixels, words, sizeof(words));
+    } else {
+      T elements[2][kVector];
+#pragma unroll
+      for (int e = 0; e < kVector; ++e) {
+        const auto pair = convir::load<2>(source + e * L::plane);
+        elements[0][e] = pair[0];
+        elements[1][e] = pair[1];
+      }
+      memcpy(pixels, elements, sizeof(elements));
     }
   }
 
@@ -130,24 +172,38 @@ struct Planes {
       const int channel = origin.channel + unit.channel;
       if (image >= L::g_images || row >= rows || col >= cols || channel >= L::g_channels) continue;
       T* target = to + channel * L::g_channel + image * L::g_image + origin.slice * L::g_slice +
-                  row * L::g_row + static_cast<long long>(col) * L::g_col;
+                  row * L::g_row + col * L::g_col;
       const T* source = from + unit.shared();
       if constexpr (L::planar) {
-        store_whole(target, convir::load<kPixels>(source));
+        *reinterpret_cast<Access*>(target) = *reinterpret_cast<const Access*>(source);
       } else {
-        Vector<T, kVector> pixels[2];
-#pragma unroll
-        for (int e = 0; e < kVector; ++e) {
-          const auto pair = convir::load<2>(source + e * L::plane);
-          pixels[0][e] = pair[0];
-          pixels[1][e] = pair[1];
-        }
-        store_whole(target, pixels[0]);
-        if (col + 1 < cols) store_whole(target + L::g_col, pixels[1]);
+        Access pixels[2];
+        load_pairs(source, pixels);
+        *reinterpret_cast<Access*>(target) = pixels[0];
+        if (col + 1 < cols) *reinterpret_cast<Access*>(target + L::g_col) = pixels[1];
       }
     }
   }
 };
+
+// kCount elements of a strip's row as f32. Lanes of a quarter of a warp read halves of chunks in
+// other orders, so that they find them in other banks.
+template <int kCount>
+__device__ __forceinline__ void load_row(float (&to)[kCount], const float* from) {
+  static_assert(kCount % kDepthwiseChunk == 0);
+  const bool is_swapped = threadIdx.x & 4;
+  const float* const low = from + (is_swapped ? 4 : 0);
+  const float* const high = from + (is_swapped ? 0 : 4);
+#pragma unroll
+  for (int i = 0; i < kCount; i += kDepthwiseChunk) {
+    const auto a = convir::load<4>(low + i), b = convir::load<4>(high + i);
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      to[i + e] = is_swapped ? b[e] : a[e];
+      to[i + 4 + e] = is_swapped ? a[e] : b[e];
+    }
+  }
+}
 
 // The window of a tile in A, and a tile of C.
 template <typename P, typename S>

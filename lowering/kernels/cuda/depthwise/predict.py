@@ -187,7 +187,7 @@ def work_of(
         macs=macs,
         bytes=nbytes,
         folds=channels * slices.taps * row_taps * (steps if is_tensor else col_taps / 4)
-        if form.is_wgrad
+        if form.is_wgrad and not tile.holds_sums
         else 0.0,
         filters=0.0 if form.is_wgrad else filters,
         published=published,

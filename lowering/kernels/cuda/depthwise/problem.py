@@ -28,6 +28,8 @@ MOST_PRODUCTS = 1536
 """Matrix instructions, or rows of taps in f32, that are unrolled."""
 PART_SUMS = 64
 """Sums of a lane for some filter rows of wgrad."""
+HELD_SUMS = 64
+"""Sums of a lane of wgrad that stay in registers from tile to tile."""
 HELD_BANDS = 32
 """Registers for banded matrices that a warp holds for all strips of a channel."""
 MMA_STRIPS, LANES = 16, 32
@@ -152,6 +154,8 @@ class TileLayout:
     scratch: int
     """Of a warp."""
     part_rows: int
+    holds_sums: int
+    """Whether a warp of wgrad has registers for the sums of all of its channels."""
     shared_bytes: int
 
 
@@ -216,6 +220,12 @@ def layout(problem: DirectProblem, form: DepthwiseForm, config: DepthwiseConfig)
     row_taps, col_taps = tap_counts(problem)
     of_row = -(-form.chunks // 2) * 4 if size == 2 else col_taps
     part_rows = max(1, min(row_taps, PART_SUMS // of_row))
+    jobs, warps = config.channels * slices.taps, config.warps
+    holds_sums = (
+        part_rows == row_taps
+        and jobs % warps == 0
+        and jobs // warps * part_rows * of_row <= HELD_SUMS
+    )
     sums = scratch = 0
     sums_at = -(-end * size // VECTOR_BYTES) * VECTOR_BYTES
     scratch_at = sums_at
@@ -250,6 +260,7 @@ def layout(problem: DirectProblem, form: DepthwiseForm, config: DepthwiseConfig)
         scratch_at=scratch_at,
         scratch=scratch,
         part_rows=part_rows,
+        holds_sums=int(form.is_wgrad and holds_sums),
         shared_bytes=scratch_at + config.warps * scratch * 4,
     )
 

@@ -41,6 +41,16 @@ struct DepthwiseWgrad {
   static constexpr int kRowsAtOnce = larger(1, smaller(S::part_rows, 32 / kCols.count));
   static constexpr int kScratch = kIsTensor ? kRowsAtOnce * kRowScratch : 0;
   static_assert(S::scratch == kScratch && S::sums == kAllSums);
+  // What a lane adds up for the filter rows of a part. Those of all jobs of a warp stay in registers
+  // from tile to tile if they are few.
+  static constexpr int kColumns = kIsTensor ? kPairs * 4 : kCols.count;
+  struct Sums {
+    float of[S::part_rows][kColumns];
+  };
+  static constexpr int kJobs = S::channels * P::slice_taps;
+  static constexpr int kHeldJobs = divide_up(kJobs, kWarps);
+  static constexpr bool kHolds = S::holds_sums;
+  static_assert(!kHolds || (kRowParts == 1 && kJobs % kWarps == 0));
 
   // The output row of a strip for which row `row` of the window is that of tap row `tap`; -1 if
   // there is none.
@@ -57,8 +67,9 @@ struct DepthwiseWgrad {
     extern __shared__ __align__(16) unsigned char memory[];
     T* const shared = reinterpret_cast<T*>(memory);
     float* const sums = reinterpret_cast<float*>(memory + S::sums_at);
-    float* const scratch =
-        reinterpret_cast<float*>(memory + S::scratch_at) + threadIdx.x / 32 * kScratch;
+    const int warp = threadIdx.x / 32;
+    float* const scratch = reinterpret_cast<float*>(memory + S::scratch_at) + warp * kScratch;
+    Sums held[kHolds ? kHeldJobs : 1] = {};
     const int block = static_cast<int>(blockIdx.x % kChannelBlocks);
     const int split = static_cast<int>(blockIdx.x / kChannelBlocks);
     const int channel = block * S::channels;
@@ -76,19 +87,26 @@ struct DepthwiseWgrad {
       Out::template load<S::threads, 1>(c, shared + S::results_at,
                                         {channel, tile.image, tile.slice, tile.row, tile.col});
       __syncthreads();
-#pragma unroll 1
-      for (int job = threadIdx.x / 32; job < S::channels * P::slice_taps; job += kWarps) {
-        const int of = job % S::channels, slice = job / S::channels;
-        static_for<kRowParts>([&](auto part) {
-          constexpr int kOf = decltype(part)::value;
-          float* to = sums + of * kSums + slice * kTaps + kOf * S::part_rows * kCols.count;
-          if constexpr (kIsTensor) {
-            add_banded<kOf * S::part_rows>(shared, scratch, to, of, slice, tile);
-          } else {
-            add_simt<kOf * S::part_rows>(shared, to, of, slice, tile);
-          }
+      if constexpr (kHolds) {
+        static_for<kHeldJobs>([&](auto job) {
+          add<0>(held[job.value], shared, job.value * kWarps + warp, tile);
         });
+      } else {
+#pragma unroll 1
+        for (int job = warp; job < kJobs; job += kWarps) {
+          static_for<kRowParts>([&](auto part) {
+            Sums of_tile = {};
+            add<part.value * S::part_rows>(of_tile, shared, job, tile);
+            fold<part.value * S::part_rows>(of_tile, scratch, sums, job);
+          });
+        }
       }
+      __syncthreads();
+    }
+    if constexpr (kHolds) {
+      static_for<kHeldJobs>([&](auto job) {
+        fold<0>(held[job.value], scratch, sums, job.value * kWarps + warp);
+      });
       __syncthreads();
     }
     if constexpr (S::splits == 1) {
@@ -174,16 +192,33 @@ struct DepthwiseWgrad {
            strip.row * S::out_row + strip.chunk * kDepthwiseChunk;
   }
 
-  // Adds the gradients of filter rows from tap row kFirst on to `to`.
+  // Adds the gradients of filter rows from tap row kFirst on.
   template <int kFirst>
-  static __device__ __forceinline__ void add_banded(const T* shared, float* scratch, float* to,
-                                                    int c, int slice, const Tile& tile) {
+  static __device__ __forceinline__ void add(Sums& sums, const T* shared, int job,
+                                             const Tile& tile) {
+    if constexpr (kIsTensor) {
+      add_banded<kFirst>(sums, shared, job % S::channels, job / S::channels, tile);
+    } else {
+      add_simt<kFirst>(sums, shared, job % S::channels, job / S::channels, tile);
+    }
+  }
+  template <int kFirst>
+  static __device__ __forceinline__ void fold(const Sums& sums, float* scratch, float* totals,
+                                              int job) {
+    float* const to = totals + job % S::channels * kSums + job / S::channels * kTaps +
+                      kFirst * kCols.count;
+    if constexpr (kIsTensor) fold_diagonals<kFirst>(sums, scratch, to);
+    else fold_lanes<kFirst>(sums, to);
+  }
+
+  template <int kFirst>
+  static __device__ __forceinline__ void add_banded(Sums& sums, const T* shared, int c, int slice,
+                                                    const Tile& tile) {
     constexpr int kPart = smaller(S::part_rows, kRows.count - kFirst);
     const int lane = threadIdx.x % 32;
     const int matrix = lane / 8;
     const int ahead = matrix % 2 * kDepthwiseChunk;
     const T* const zeros = shared + ahead;
-    float sums[kPart][kPairs][4] = {};
 #pragma unroll 1
     for (int m = 0; m < kStripTiles * kMmaDepth; m += kMmaDepth) {
       // Lanes name rows of two chunks of A and of one chunk of C.
@@ -212,35 +247,39 @@ struct DepthwiseWgrad {
             if constexpr (kOut >= 0) {
 #pragma unroll
               for (int i = 0; i < kPairs; ++i) {
-                multiply_add<T>(sums[kTap][i], x[i], y[kOut][0], y[kOut][1]);
+                auto& four = reinterpret_cast<float(&)[4]>(sums.of[kTap][i * 4]);
+                multiply_add<T>(four, x[i], y[kOut][0], y[kOut][1]);
               }
             }
           });
         }
       });
     }
-    // The diagonals of several filter rows at once.
+  }
+
+  // Adds diagonals up, those of several filter rows at once.
+  template <int kFirst>
+  static __device__ __forceinline__ void fold_diagonals(const Sums& sums, float* scratch,
+                                                        float* to) {
+    constexpr int kPart = smaller(S::part_rows, kRows.count - kFirst);
+    const int lane = threadIdx.x % 32;
     static_for<divide_up(kPart, kRowsAtOnce)>([&](auto group) {
-      constexpr int kGroup = decltype(group)::value;
-      constexpr int kBegin = kGroup * kRowsAtOnce;
+      constexpr int kBegin = decltype(group)::value * kRowsAtOnce;
       constexpr int kCount = smaller(kRowsAtOnce, kPart - kBegin);
       __syncwarp();
 #pragma unroll
       for (int r = 0; r < kCount; ++r) {
 #pragma unroll
-        for (int i = 0; i < kPairs; ++i) {
-#pragma unroll
-          for (int e = 0; e < 4; ++e) {
-            const int w = i * 16 + lane / 4 + e / 2 * 8, q = lane % 4 * 2 + e % 2;
-            scratch[r * kRowScratch + w * kPitch + q] = sums[kBegin + r][i][e];
-          }
+        for (int i = 0; i < kColumns; ++i) {
+          const int w = i / 4 * 16 + lane / 4 + i % 4 / 2 * 8, q = lane % 4 * 2 + i % 2;
+          scratch[r * kRowScratch + w * kPitch + q] = sums.of[kBegin + r][i];
         }
       }
       __syncwarp();
 #pragma unroll 1
       for (int i = lane; i < kCount * kCols.count; i += 32) {
-        const float* diagonal = scratch + i / kCols.count * kRowScratch +
-                                (S::shift + kCols.position(i % kCols.count)) * kPitch;
+        const int first = S::shift + kCols.first + i % kCols.count * kCols.step;
+        const float* diagonal = scratch + i / kCols.count * kRowScratch + first * kPitch;
         float total = 0.0f;
 #pragma unroll
         for (int q = 0; q < kDepthwiseChunk; ++q) total += diagonal[q * (P::col_step * kPitch + 1)];
@@ -258,48 +297,32 @@ struct DepthwiseWgrad {
 
   // The same without tensor cores: a lane has some strips, and lanes add up in pairs.
   template <int kFirst>
-  static __device__ __forceinline__ void add_simt(const T* shared, float* to, int c, int slice,
+  static __device__ __forceinline__ void add_simt(Sums& sums, const T* shared, int c, int slice,
                                                   const Tile& tile) {
     constexpr int kPart = smaller(S::part_rows, kRows.count - kFirst);
-    constexpr int kValues = kPart * kCols.count;
-    const int lane = threadIdx.x % 32;
-    float sums[kPart][kCols.count] = {};
 #pragma unroll 1
-    for (int m = lane; m < StripOf::kCount; m += 32) {
+    for (int m = threadIdx.x % 32; m < StripOf::kCount; m += 32) {
       const Strip<S> strip(m);
       const Source source(shared, strip, true, c, slice, tile, 0);
       const T* from_c = gradients(shared, strip, c);
       float y[S::unroll][kDepthwiseChunk];
 #pragma unroll
-      for (int i = 0; i < S::unroll; ++i) {
-#pragma unroll
-        for (int e = 0; e < kDepthwiseChunk; e += 4) {
-          const auto four = convir::load<4>(from_c + i * S::out_row + e);
-#pragma unroll
-          for (int j = 0; j < 4; ++j) y[i][e + j] = widen(four[j]);
-        }
-      }
+      for (int i = 0; i < S::unroll; ++i) load_row(y[i], from_c + i * S::out_row);
       static_for<kWindow>([&](auto row) {
         constexpr int kRow = decltype(row)::value;
         if constexpr (uses(kRow, kFirst, kPart)) {
-          const T* from = source.row(shared, kRow);
           float x[kChunks * kDepthwiseChunk];
-#pragma unroll
-          for (int i = 0; i < kChunks * kDepthwiseChunk; i += 4) {
-            const auto four = convir::load<4>(from + i);
-#pragma unroll
-            for (int j = 0; j < 4; ++j) x[i + j] = widen(four[j]);
-          }
+          load_row(x, source.row(shared, kRow));
           static_for<kPart>([&](auto tap) {
             constexpr int kTap = decltype(tap)::value;
             constexpr int kOut = output_of(kRow, kFirst + kTap);
             if constexpr (kOut >= 0) {
               static_for<kCols.count>([&](auto col) {
                 constexpr int kTapCol = decltype(col)::value;
-                constexpr int kAt = S::shift + kCols.position(kTapCol);
+                constexpr int kAt = S::shift + kCols.first + kTapCol * kCols.step;
 #pragma unroll
                 for (int q = 0; q < kDepthwiseChunk; ++q) {
-                  float& sum = sums[kTap][kTapCol];
+                  float& sum = sums.of[kTap][kTapCol];
                   sum = fmaf(x[kAt + q * P::col_step], y[kOut][q], sum);
                 }
               });
@@ -309,12 +332,19 @@ struct DepthwiseWgrad {
       });
     }
     __syncwarp();
-    // Each step halves what a lane has: at last lane l has the totals of values l, l + 32, …
+  }
+
+  // Each step halves what a lane has: at last lane l has the totals of values l, l + 32, …
+  template <int kFirst>
+  static __device__ __forceinline__ void fold_lanes(const Sums& sums, float* to) {
+    constexpr int kValues = smaller(S::part_rows, kRows.count - kFirst) * kCols.count;
     constexpr int kRounds = divide_up(kValues, 32);
+    const int lane = threadIdx.x % 32;
     float held[kRounds * 32];
 #pragma unroll
     for (int i = 0; i < kRounds * 32; ++i) {
-      held[i] = i < kValues ? sums[smaller(i, kValues - 1) / kCols.count][smaller(i, kValues - 1) % kCols.count] : 0.0f;
+      const int value = min(i, kValues - 1);
+      held[i] = i < kValues ? sums.of[value / kCols.count][value % kCols.count] : 0.0f;
     }
 #pragma unroll
     for (int apart = 16; apart > 0; apart /= 2) {
