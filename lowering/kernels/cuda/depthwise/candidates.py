@@ -66,11 +66,12 @@ def _shapes(problem: DirectProblem, form: DepthwiseForm) -> Iterator[DepthwiseCo
     widths = {-(-(-(-cols // -(-cols // width))) // CHUNK) * CHUNK for width in widths}
     unrolls = {min(unroll, rows) for unroll in UNROLLS}
     is_planar = form.a_planar or form.c_planar
-    needs = form.needs_vectors
-    size = STORAGE_BYTES[problem.contraction.a.type]
+    spec = problem.contraction
+    unit = form.unit(spec)
+    size = STORAGE_BYTES[spec.a.type]
     counts = PLANAR_CHANNELS if is_planar else [nbytes // size for nbytes in CHANNEL_BYTES]
-    groups = problem.contraction.groups
-    channels = {-(-min(count, groups) // needs) * needs for count in counts}
+    every = spec.groups * spec.out_channels
+    channels = {-(-min(count, every) // unit) * unit for count in counts}
     for width in sorted(widths):
         for unroll in sorted(unrolls):
             for row_groups in ROW_GROUPS:

@@ -1,4 +1,4 @@
-// Depthwise convolution, fprop and dgrad: channels as planes in shared memory, a filter row of a
+// Depthwise convolution and groups of a few channels, fprop and dgrad: channels as planes in shared memory, a filter row of a
 // channel as a banded matrix.
 //
 // A block computes all phases of a tile: it brings the tile's window of A to planes in shared memory,
@@ -28,16 +28,17 @@ struct Depthwise {
   static constexpr int kMmaRows = 16;
   static constexpr int kStripTiles = divide_up(StripOf::kCount, kIsTensor ? kMmaRows : 32);
   static constexpr int kWindow = (S::unroll - 1) * P::row_step + P::window_rows;
-  static constexpr int kChannelBlocks = divide_up(P::groups, S::channels);
-  // Filters in shared memory: [channel][slice tap][phase][window row][window column], and a zero
-  // behind each row.
+  static constexpr int kOutChannels = P::groups * P::out_channels;
+  static constexpr int kChannelBlocks = divide_up(kOutChannels, S::channels);
+  // Filters in shared memory: [channel][step][phase][window row][window column], and a zero behind
+  // each row.
   static constexpr int kFilterRow = P::window_cols + 1;
   static constexpr int kFilterPhase = P::window_rows * kFilterRow;
-  static constexpr int kFilterSlice = P::phase_count * kFilterPhase;
-  static constexpr int kFilter = P::slice_taps * kFilterSlice;
+  static constexpr int kFilterStep = P::phase_count * kFilterPhase;
+  static constexpr int kFilter = Step<P>::kCount * kFilterStep;
   // Banded matrices that a warp holds for all strips of a channel.
   static constexpr bool kHoldsBands =
-      P::slice_taps == 1 && P::phase_count * P::window_rows * kChunks <= S::held_bands;
+      Step<P>::kCount == 1 && P::phase_count * P::window_rows * kChunks <= S::held_bands;
 
   static constexpr bool has_row(int phase, int row) {
     return row >= 0 && row < P::window_rows && row_tap_at<P>(phase, row) >= 0 &&
@@ -56,14 +57,13 @@ struct Depthwise {
       constexpr int kTaps = kRows.count * kCols.count;
       if constexpr (kTaps > 0) {
 #pragma unroll 4
-        for (int e = threadIdx.x; e < S::channels * P::slice_taps * kTaps; e += S::threads) {
+        for (int e = threadIdx.x; e < S::channels * Step<P>::kCount * kTaps; e += S::threads) {
           const int col = e % kCols.count, row = e / kCols.count % kRows.count;
-          const int slice = e / kTaps % P::slice_taps, c = e / kTaps / P::slice_taps;
-          if (channel + c >= P::groups) break;
-          const T* from = b + (channel + c) * P::b_group + P::slice_weight +
-                          slice * P::slice_weight_step + kRows.weight + row * kRows.weight_step +
-                          kCols.weight + col * kCols.weight_step;
-          filters[c * kFilter + slice * kFilterSlice + kPhase * kFilterPhase +
+          const int step = e / kTaps % Step<P>::kCount, c = e / kTaps / Step<P>::kCount;
+          if (channel + c >= kOutChannels) break;
+          const T* from = Step<P>(step).weights(b, channel + c) + kRows.weight +
+                          row * kRows.weight_step + kCols.weight + col * kCols.weight_step;
+          filters[c * kFilter + step * kFilterStep + kPhase * kFilterPhase +
                   kRows.position(row) * kFilterRow + kCols.position(col)] = *from;
         }
       }
@@ -86,7 +86,7 @@ struct Depthwise {
     __syncthreads();
 #pragma unroll 1
     for (int c = threadIdx.x / 32; c < S::channels; c += kWarps) {
-      if (channel + c >= P::groups) break;
+      if (channel + c >= kOutChannels) break;
       if constexpr (kIsTensor) compute_banded(shared, c, channel + c, tile, out);
       else compute_simt(shared, c, channel + c, tile, out);
     }
@@ -117,7 +117,7 @@ struct Depthwise {
       const bool is_inside = image < P::images && out_row < P::phases[kPhase].rows;
       const long long element = image * P::c_image + tile.slice * P::c_slice +
                                 P::phases[kPhase].offset + out_row * P::c_row_stride +
-                                channel * P::c_group;
+                                channel * P::c_channel;
 #pragma unroll
       for (int i = 0; i < kCount; ++i) {
         stored[i] = T(0.0f);
@@ -159,11 +159,11 @@ struct Depthwise {
           static_cast<unsigned>(tap) < static_cast<unsigned>(P::window_cols) ? tap : P::window_cols;
     }
     unsigned bands[P::phase_count][P::window_rows][kChunks];
-    const auto load_band = [&](auto phase, auto row, const unsigned short* of_slice) {
+    const auto load_band = [&](auto phase, auto row, const unsigned short* of_step) {
       constexpr int kPhase = decltype(phase)::value;
       constexpr int kRow = decltype(row)::value;
       const unsigned short* from =
-          of_slice + kPhase * kFilterPhase + kRow * kFilterRow;
+          of_step + kPhase * kFilterPhase + kRow * kFilterRow;
 #pragma unroll
       for (int i = 0; i < kChunks; ++i) {
         bands[kPhase][kRow][i] =
@@ -183,22 +183,23 @@ struct Depthwise {
 #pragma unroll 1
     for (int m = 0; m < kStripTiles * kMmaRows; m += kMmaRows) {
       const Strip<S> strip(min(m + lane % kMmaRows, StripOf::kCount - 1));
-      const T* first = shared + S::planes_at + In::plane(c) + strip.image * S::in_image +
+      const T* first = shared + S::planes_at + strip.image * S::in_image +
                        strip.chunk * P::col_step * kDepthwiseChunk + lane / 16 * kDepthwiseChunk;
       if constexpr (!S::is_whole) first += strip.row * P::row_step * S::in_row;
       const int origin = (tile.row + strip.row) * P::row_step + P::row_origin;
       float sums[P::phase_count][S::unroll][4] = {};
 #pragma unroll 1
-      for (int slice = 0; slice < P::slice_taps; ++slice) {
+      for (int step = 0; step < Step<P>::kCount; ++step) {
+        const T* const of_step = first + Step<P>(step).template window<In, S>(c);
         static_for<kWindow>([&](auto row) {
           constexpr int kRow = decltype(row)::value;
-          const T* from = window_row(zeros, first + slice * S::in_slice, origin, kRow);
+          const T* from = window_row(zeros, of_step, origin, kRow);
           unsigned x[kChunks][2];
           load_window(x, from);
           static_for<P::phase_count>([&](auto phase) {
             constexpr int kPhase = decltype(phase)::value;
             if constexpr (!kHoldsBands && has_row(kPhase, kRow)) {
-              load_band(phase, row, filter + slice * kFilterSlice);
+              load_band(phase, row, filter + step * kFilterStep);
             }
             static_for<S::unroll>([&](auto output) {
               constexpr int kOut = decltype(output)::value;
@@ -262,16 +263,17 @@ struct Depthwise {
     for (int m = 0; m < kStripTiles * 32; m += 32) {
       const bool has_work = m + lane < StripOf::kCount;
       const Strip<S> strip(min(m + lane, StripOf::kCount - 1));
-      const T* first = shared + S::planes_at + In::plane(c) + strip.image * S::in_image +
+      const T* first = shared + S::planes_at + strip.image * S::in_image +
                        strip.chunk * P::col_step * kDepthwiseChunk;
       if constexpr (!S::is_whole) first += strip.row * P::row_step * S::in_row;
       const int origin = (tile.row + strip.row) * P::row_step + P::row_origin;
       float sums[P::phase_count][S::unroll][kDepthwiseChunk] = {};
 #pragma unroll 1
-      for (int slice = 0; slice < P::slice_taps; ++slice) {
+      for (int step = 0; step < Step<P>::kCount; ++step) {
+        const T* const of_step = first + Step<P>(step).template window<In, S>(c);
         static_for<kWindow>([&](auto row) {
           constexpr int kRow = decltype(row)::value;
-          const T* from = window_row(shared, first + slice * S::in_slice, origin, kRow);
+          const T* from = window_row(shared, of_step, origin, kRow);
           float x[kChunks * kDepthwiseChunk];
           load_row(x, from);
           static_for<P::phase_count>([&](auto phase) {
@@ -280,7 +282,7 @@ struct Depthwise {
               constexpr int kOut = decltype(output)::value;
               if constexpr (reads(kPhase, kRow, kOut)) {
                 constexpr EvenTaps kCols = col_taps<P>(kPhase);
-                const T* weights = filter + slice * kFilterSlice + kPhase * kFilterPhase +
+                const T* weights = filter + step * kFilterStep + kPhase * kFilterPhase +
                                    (kRow - kOut * P::row_step) * kFilterRow;
                 static_for<kCols.count>([&](auto tap) {
                   constexpr int kTap = decltype(tap)::value;

@@ -37,7 +37,8 @@ OTHER_REGISTERS = 44
 
 def channel_blocks(problem: DirectProblem, config: DepthwiseConfig) -> int:
     """Blocks that have other channels."""
-    return -(-problem.contraction.groups // config.channels)
+    spec = problem.contraction
+    return -(-spec.groups * spec.out_channels // config.channels)
 
 
 def tiles(problem: DirectProblem, config: DepthwiseConfig) -> int:
@@ -86,7 +87,8 @@ def _compute_registers(
 
 def _held_jobs(problem: DirectProblem, config: DepthwiseConfig, tile: TileLayout) -> int:
     """Sums of so many channels, or channels and slices, a warp has at once."""
-    return config.channels * problem.slices.taps // config.warps if tile.holds_sums else 1
+    steps = problem.contraction.in_channels * problem.slices.taps
+    return config.channels * steps // config.warps if tile.holds_sums else 1
 
 
 def _cols(problem: DirectProblem) -> int:
@@ -103,8 +105,9 @@ def refusal(
     """Why `config` is none for the problem; None if it is one."""
     if config.rows % config.unroll != 0:
         return Refusal(f"{config.rows} rows are no multiple of {config.unroll}")
-    if config.channels % form.needs_vectors != 0:
-        return Refusal(f"{config.channels} channels are no vectors of {form.needs_vectors}")
+    unit = form.unit(problem.contraction)
+    if config.channels % unit != 0:
+        return Refusal(f"{config.channels} channels are no multiple of {unit}")
     products = unrolled(problem, form, config)
     if products > MOST_PRODUCTS:
         return Refusal(f"{products} products are unrolled")
@@ -141,8 +144,10 @@ def kernels(
     }
     features = {
         "groups": contraction.groups,
-        "a_group": contraction.a.group_stride,
-        "c_group": contraction.c.group_stride,
+        "in_channels": contraction.in_channels,
+        "out_channels": contraction.out_channels,
+        "a_channel": form.a_channel,
+        "c_channel": form.c_channel,
         "a_planar": int(form.a_planar),
         "c_planar": int(form.c_planar),
         **slice_features(problem.slices),

@@ -208,14 +208,16 @@ __device__ __forceinline__ void load_row(float (&to)[kCount], const float* from)
 // The window of a tile in A, and a tile of C.
 template <typename P, typename S>
 struct WindowLayout {
-  static constexpr int channels = S::channels, images = S::tile_images, slices = P::slice_taps;
+  static constexpr int channels = S::channels / P::out_channels * P::in_channels;
+  static constexpr int images = S::tile_images, slices = P::slice_taps;
   static constexpr int rows = S::in_rows, chunks = S::in_chunks;
   static constexpr int plane = S::in_plane, vector_pad = S::vector_pad, image = S::in_image;
   static constexpr int slice = S::in_slice, row = S::in_row, vector = S::in_vector;
   static constexpr bool planar = P::a_planar;
-  static constexpr long long g_channel = P::a_group, g_image = P::a_image, g_slice = P::a_slice;
+  static constexpr long long g_channel = P::a_channel, g_image = P::a_image, g_slice = P::a_slice;
   static constexpr long long g_row = P::a_row_stride, g_col = P::a_col_stride;
-  static constexpr int g_channels = P::groups, g_images = P::images, g_slices = P::a_slices;
+  static constexpr int g_channels = P::groups * P::in_channels;
+  static constexpr int g_images = P::images, g_slices = P::a_slices;
   static constexpr int g_rows = P::a_rows, g_cols = P::a_cols;
 };
 template <typename P, typename S>
@@ -225,9 +227,10 @@ struct ResultLayout {
   static constexpr int plane = S::out_plane, vector_pad = S::vector_pad, image = S::out_image;
   static constexpr int slice = 0, row = S::out_row, vector = S::out_vector;
   static constexpr bool planar = P::c_planar;
-  static constexpr long long g_channel = P::c_group, g_image = P::c_image, g_slice = P::c_slice;
+  static constexpr long long g_channel = P::c_channel, g_image = P::c_image, g_slice = P::c_slice;
   static constexpr long long g_row = P::c_row_stride, g_col = P::c_col_stride;
-  static constexpr int g_channels = P::groups, g_images = P::images, g_slices = P::slices;
+  static constexpr int g_channels = P::groups * P::out_channels;
+  static constexpr int g_images = P::images, g_slices = P::slices;
   static constexpr int g_rows = P::rows, g_cols = P::cols;
 };
 
@@ -267,6 +270,28 @@ struct Strip {
   }
 };
 
+// What is added up for an output channel: input channels of its group, and slice taps of each.
+template <typename P>
+struct Step {
+  static constexpr int kCount = P::in_channels * P::slice_taps;
+  int channel, slice;
+  __device__ __forceinline__ explicit Step(int index)
+      : channel(index / P::slice_taps), slice(index % P::slice_taps) {}
+  // The weights, or their gradients, of an output channel.
+  template <typename T>
+  __device__ __forceinline__ T* weights(T* b, int of) const {
+    return b + of / P::out_channels * P::b_group +
+           static_cast<long long>(of % P::out_channels) * P::b_out_channel +
+           static_cast<long long>(channel) * P::b_in_channel + P::slice_weight +
+           slice * P::slice_weight_step;
+  }
+  // The plane of A, and the slice in it.
+  template <typename In, typename S>
+  __device__ __forceinline__ int window(int of) const {
+    return In::plane(of / P::out_channels * P::in_channels + channel) + slice * S::in_slice;
+  }
+};
+
 // What a thread block computes: a tile of channels, columns, rows, slices and images.
 template <typename P, typename S>
 struct DepthwiseTile {
@@ -284,10 +309,10 @@ struct DepthwiseTile {
     slice = index % P::slices;
     image = index / P::slices * S::tile_images;
   }
-  // Where the tile's window begins in A. Rows of images that a tile holds as a whole begin at 0.
+  // Where the tile's window begins in A, from an output channel on. Rows of images that a tile holds as a whole begin at 0.
   template <typename Origin>
   __device__ __forceinline__ Origin window(int channel) const {
-    return {channel, image, slice * P::slice_step + P::slice_origin,
+    return {channel / P::out_channels * P::in_channels, image, slice * P::slice_step + P::slice_origin,
             S::is_whole ? 0 : row * P::row_step + P::row_origin,
             col * P::col_step + P::col_origin - S::shift};
   }

@@ -133,12 +133,13 @@ def work_of(
     channels, phases = config.channels, len(problem.phases)
     in_pixels = config.images * slices.taps * tile.in_rows * tile.in_chunks * CHUNK
     out_pixels = config.images * config.rows * config.cols * phases
-    units = channels * (in_pixels / form.a_vector + out_pixels / form.c_vector)
-    elements = channels * ((0 if form.a_planar else in_pixels) + (0 if form.c_planar else out_pixels))
+    loaded, stored = form.in_channels(spec, channels) * in_pixels, channels * out_pixels
+    units = loaded / form.a_vector + stored / form.c_vector
+    elements = (0 if form.a_planar else loaded) + (0 if form.c_planar else stored)
     row_taps, col_taps = tap_counts(problem)
     of_strip = MMA_STRIPS if is_tensor else LANES
     parts = -(-row_taps // tile.part_rows) if form.is_wgrad else 1
-    strip_tiles = -(-strips(config) // of_strip) * channels * slices.taps * parts
+    strip_tiles = -(-strips(config) // of_strip) * channels * form.steps(problem) * parts
     window = (config.unroll - 1) * problem.rows.step + problem.rows.window
     all_taps = sum(len(phase.rows.pixels) for phase in problem.phases)
     steps = -(-form.chunks // 2) if form.is_wgrad else form.chunks / 2
@@ -147,11 +148,11 @@ def work_of(
     bands = phases * problem.rows.window * form.chunks
     if form.is_wgrad or not is_tensor:
         of_bands = 0.0
-    elif bands <= HELD_BANDS and slices.taps == 1:
+    elif bands <= HELD_BANDS and form.steps(problem) == 1:
         of_bands = channels * bands * 2.0
     else:
         of_bands = strip_tiles * bands * 2.0
-    nbytes = 2.0 * channels * (in_pixels + out_pixels) * size
+    nbytes = 2.0 * (loaded + stored) * size
     if is_tensor:
         nbytes += rows * steps * 512 + of_bands * 128
         lanes_products, macs = products * steps, products * steps * MMA_MACS
@@ -169,10 +170,10 @@ def work_of(
             published = blocks * tile.sums * 4.0
     else:
         of_block, blocks = 1, owners * all_tiles
-    filters = slices.taps * problem.taps * channels / (config.warps * LANES)
+    filters = form.steps(problem) * problem.taps * channels / (config.warps * LANES)
     ideal = problem.images * slices.extent * problem.rows.extent * problem.cols.extent
     traffic = traffic_of(spec, epilogue)
-    loaded = in_pixels * all_tiles * owners * channels / (ideal * spec.groups)
+    again = loaded * all_tiles * owners / (ideal * spec.groups * spec.in_channels)
     return Work(
         tiles=of_block,
         waves=blocks / target.multiprocessors,
@@ -186,12 +187,12 @@ def work_of(
         products=lanes_products * LANES,
         macs=macs,
         bytes=nbytes,
-        folds=channels * slices.taps * row_taps * (steps if is_tensor else col_taps / 4)
+        folds=channels * form.steps(problem) * row_taps * (steps if is_tensor else col_taps / 4)
         if form.is_wgrad and not tile.holds_sums
         else 0.0,
         filters=0.0 if form.is_wgrad else filters,
         published=published,
-        again=max(0.0, loaded - 1),
+        again=max(0.0, again - 1),
         type=spec.a.type,
         traffic=traffic,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from math import gcd
+from math import gcd, lcm
 from typing import TYPE_CHECKING
 
 from convir.analysis.refusal import Refusal
@@ -15,13 +15,15 @@ from convir.lowering.kernels.cuda.direct.source import reading
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from convir.lowering.bodies.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Channels, Contraction
     from convir.lowering.kernels.cuda.depthwise.config import DepthwiseConfig
     from convir.lowering.kernels.cuda.direct.problem import DirectProblem, Taps
     from convir.lowering.kernels.cuda.epilogue import Epilogue
 
 VECTOR_BYTES = 16
 BANK_BYTES = 128
+MOST_CHANNELS = 4
+"""Of a group: more of them fill tensor cores otherwise."""
 MOST_CHUNKS = 12
 """Of a strip's window in a row."""
 MOST_PRODUCTS = 1536
@@ -39,7 +41,11 @@ MMA_STRIPS, LANES = 16, 32
 class DepthwiseForm:
     """What a kernel of `depthwise` needs of a problem besides its sizes."""
 
+    a_channel: int
+    """Elements between two channels of A."""
+    c_channel: int
     a_planar: bool
+    """Whether channels of A are not contiguous."""
     c_planar: bool
     a_vector: int
     """Channels, or pixels of a plane, of an access."""
@@ -50,15 +56,22 @@ class DepthwiseForm:
     """Of a strip's window in a row."""
     is_wgrad: bool
 
-    @property
-    def needs_vectors(self) -> int:
-        """What the channels of a tile are a multiple of."""
-        widths = [1]
-        if not self.a_planar:
-            widths.append(self.a_vector)
-        if not self.c_planar:
-            widths.append(self.c_vector)
-        return max(widths)
+    def in_channels(self, spec: Contraction, channels: int) -> int:
+        """Channels of A for so many of C."""
+        return channels // spec.out_channels * spec.in_channels
+
+    def steps(self, problem: DirectProblem) -> int:
+        """Rows of windows that are added up for an output channel."""
+        return problem.contraction.in_channels * problem.slices.taps
+
+    def unit(self, spec: Contraction) -> int:
+        """What the channels of C of a tile are a multiple of: groups, and whole vectors of both."""
+        of_a = 1 if self.a_planar else self.a_vector
+        of_c = 1 if self.c_planar else self.c_vector
+        groups = lcm(
+            of_a // gcd(of_a, spec.in_channels), of_c // gcd(of_c, spec.out_channels)
+        )
+        return groups * spec.out_channels
 
 
 def read(
@@ -70,17 +83,19 @@ def read(
 
 def _form(problem: DirectProblem) -> DepthwiseForm | Refusal:
     spec = problem.contraction
-    if (spec.in_channels, spec.out_channels) != (1, 1):
-        return Refusal(
-            f"a group has {spec.in_channels} and {spec.out_channels} channels, not one of each"
-        )
+    of_a, of_c = spec.in_channels, spec.out_channels
+    if max(of_a, of_c) > MOST_CHANNELS or (spec.groups == 1 and of_a * of_c > 1):
+        return Refusal(f"{spec.groups} groups of {of_a} and {of_c} channels")
+    a_channel, c_channel = _flat(spec.a, of_a, spec.groups), _flat(spec.c, of_c, spec.groups)
+    if a_channel is None or c_channel is None:
+        return Refusal("channels of a group are not where those of the next one go on")
     if problem.taps * problem.slices.taps == 1:
         return Refusal("it has one tap")
     if not all(map(_is_even, (taps for p in problem.phases for taps in (p.rows, p.cols)))):
         return Refusal("its taps are not evenly spaced")
     size = STORAGE_BYTES[spec.a.type]
     rows, cols, slices = problem.rows, problem.cols, problem.slices
-    a_planar, c_planar = spec.a.group_stride != 1, spec.c.group_stride != 1
+    a_planar, c_planar = a_channel != 1, c_channel != 1
     a_steps = [problem.a_image, slices.a_stride, rows.a_stride]
     c_steps = [problem.c_image, slices.c_stride, rows.c_stride]
     c_steps += [phase.offset for phase in problem.phases]
@@ -88,25 +103,33 @@ def _form(problem: DirectProblem) -> DepthwiseForm | Refusal:
     shift, chunks = 0, _chunks(problem, 0)
     a_vector, c_vector = 1, 1
     if not a_planar:
-        a_vector = gcd(widest, spec.groups, cols.a_stride, *a_steps)
+        a_vector = gcd(widest, spec.groups * of_a, cols.a_stride, *a_steps)
     elif cols.a_stride == 1:
-        a_vector = gcd(widest, spec.a.group_stride, cols.extent, *a_steps)
+        a_vector = gcd(widest, a_channel, cols.extent, *a_steps)
         while _chunks(problem, cols.origin % a_vector) > chunks:
             a_vector //= 2
         shift = cols.origin % a_vector
     if not c_planar:
-        c_vector = gcd(widest, spec.groups, cols.c_stride, *c_steps)
+        c_vector = gcd(widest, spec.groups * of_c, cols.c_stride, *c_steps)
     elif cols.c_stride == 1:
         widths = [phase.cols.size for phase in problem.phases]
-        c_vector = gcd(widest, spec.c.group_stride, *widths, *c_steps)
+        c_vector = gcd(widest, c_channel, *widths, *c_steps)
     if chunks > MOST_CHUNKS:
         return Refusal(f"a window of {cols.window} columns")
     is_wgrad = spec.result == "B"
     if is_wgrad and len(problem.phases[0].cols.pixels) > PART_SUMS:
         return Refusal(f"{len(problem.phases[0].cols.pixels)} sums of a filter row")
     return DepthwiseForm(
-        a_planar, c_planar, a_vector, c_vector, shift, chunks, is_wgrad
+        a_channel, c_channel, a_planar, c_planar, a_vector, c_vector, shift, chunks, is_wgrad
     )
+
+
+def _flat(channels: Channels, count: int, groups: int) -> int | None:
+    """Elements between channels that are numbered over all groups; None if that varies."""
+    if count == 1:
+        return channels.group_stride
+    is_flat = groups == 1 or channels.group_stride == count * channels.stride
+    return channels.stride if is_flat else None
 
 
 def _chunks(problem: DirectProblem, shift: int) -> int:
@@ -176,8 +199,10 @@ def _align(elements: int) -> int:
 
 def layout(problem: DirectProblem, form: DepthwiseForm, config: DepthwiseConfig) -> TileLayout:
     """How a tile lies in shared memory."""
-    size = STORAGE_BYTES[problem.contraction.a.type]
+    spec = problem.contraction
+    size = STORAGE_BYTES[spec.a.type]
     rows, cols, slices = problem.rows, problem.cols, problem.slices
+    in_channels, steps = form.in_channels(spec, config.channels), form.steps(problem)
     tile_chunks = config.cols // CHUNK
     needed_rows = (config.rows - 1) * rows.step + rows.window
     is_whole = needed_rows > rows.extent and config.rows >= problem.row_count
@@ -189,12 +214,12 @@ def layout(problem: DirectProblem, form: DepthwiseForm, config: DepthwiseConfig)
     in_slice = in_rows * in_row
     in_image = (slices.taps * in_slice // CHUNK | odd) * CHUNK
     is_last = not form.a_planar and not form.c_planar and form.a_vector == form.c_vector
-    pad = _pad(config.channels // form.a_vector, size) if is_last else 0
-    vectors = -(-config.channels // form.a_vector)
+    vectors = max(in_channels, config.channels) // form.a_vector
+    pad = _pad(vectors, size) if is_last else 0
     in_plane = config.images * in_image
-    planes = config.channels * in_plane + vectors * pad
+    planes = in_channels * in_plane + vectors * pad
     filter_row = cols.window + 1
-    filters = slices.taps * len(problem.phases) * rows.window * filter_row
+    filters = steps * len(problem.phases) * rows.window * filter_row
     zeros = (form.chunks + 1) // 2 * 2 * CHUNK
     filters_at = zeros
     planes_at = _align(zeros + (0 if form.is_wgrad else config.channels * filters))
@@ -202,7 +227,7 @@ def layout(problem: DirectProblem, form: DepthwiseForm, config: DepthwiseConfig)
     fits = config.rows <= in_rows and tile_chunks <= in_chunks
     in_place = (
         not form.is_wgrad
-        and len(problem.phases) == 1
+        and len(problem.phases) == spec.in_channels * spec.out_channels == 1
         and fits
         and (not is_whole or tiles == 1)
     )
@@ -220,7 +245,7 @@ def layout(problem: DirectProblem, form: DepthwiseForm, config: DepthwiseConfig)
     row_taps, col_taps = tap_counts(problem)
     of_row = -(-form.chunks // 2) * 4 if size == 2 else col_taps
     part_rows = max(1, min(row_taps, PART_SUMS // of_row))
-    jobs, warps = config.channels * slices.taps, config.warps
+    jobs, warps = config.channels * steps, config.warps
     holds_sums = (
         part_rows == row_taps
         and jobs % warps == 0
@@ -230,7 +255,7 @@ def layout(problem: DirectProblem, form: DepthwiseForm, config: DepthwiseConfig)
     sums_at = -(-end * size // VECTOR_BYTES) * VECTOR_BYTES
     scratch_at = sums_at
     if form.is_wgrad:
-        sums = -(-config.channels * slices.taps * row_taps * col_taps // 4) * 4
+        sums = -(-config.channels * steps * row_taps * col_taps // 4) * 4
         scratch_at = sums_at + sums * 4
         if size == 2:
             at_once = max(1, min(part_rows, LANES // col_taps))

@@ -29,11 +29,12 @@ struct DepthwiseWgrad {
   static constexpr int kMmaDepth = 16;
   static constexpr int kStripTiles = divide_up(StripOf::kCount, kIsTensor ? kMmaDepth : 32);
   static constexpr int kWindow = (S::unroll - 1) * P::row_step + P::window_rows;
-  static constexpr int kChannelBlocks = divide_up(P::groups, S::channels);
+  static constexpr int kOutChannels = P::groups * P::out_channels;
+  static constexpr int kChannelBlocks = divide_up(kOutChannels, S::channels);
   static constexpr EvenTaps kRows = row_taps<P>(0), kCols = col_taps<P>(0);
   static constexpr int kTaps = kRows.count * kCols.count;
   static constexpr int kRowParts = divide_up(kRows.count, S::part_rows);
-  static constexpr int kSums = P::slice_taps * kTaps;  // of a channel
+  static constexpr int kSums = Step<P>::kCount * kTaps;  // of an output channel
   static constexpr int kAllSums = divide_up(S::channels * kSums, 4) * 4;
   // A warp's sums of several filter rows, as [row][w][q].
   static constexpr int kPitch = kDepthwiseChunk + 1;
@@ -47,7 +48,7 @@ struct DepthwiseWgrad {
   struct Sums {
     float of[S::part_rows][kColumns];
   };
-  static constexpr int kJobs = S::channels * P::slice_taps;
+  static constexpr int kJobs = S::channels * Step<P>::kCount;
   static constexpr int kHeldJobs = divide_up(kJobs, kWarps);
   static constexpr bool kHolds = S::holds_sums;
   static_assert(!kHolds || (kRowParts == 1 && kJobs % kWarps == 0));
@@ -121,11 +122,11 @@ struct DepthwiseWgrad {
 
   static __device__ __forceinline__ void store(T* b, int channel, int sum, float value) {
     channel += sum / kSums;
-    if (channel >= P::groups) return;
-    const int slice = sum / kTaps % P::slice_taps;
+    if (channel >= kOutChannels) return;
     const int row = sum / kCols.count % kRows.count, col = sum % kCols.count;
-    b[channel * P::b_group + P::slice_weight + slice * P::slice_weight_step + kRows.weight +
-      row * kRows.weight_step + kCols.weight + col * kCols.weight_step] = result<P>(value);
+    Step<P>(sum / kTaps % Step<P>::kCount)
+        .weights(b, channel)[kRows.weight + row * kRows.weight_step + kCols.weight +
+                             col * kCols.weight_step] = result<P>(value);
   }
 
   static __device__ __forceinline__ void publish(T* b, float* parts, unsigned* counter,
@@ -169,9 +170,9 @@ struct DepthwiseWgrad {
     int origin;
     bool has_work;
     __device__ __forceinline__ Source(const T* shared, const Strip<S>& strip, bool has_work, int c,
-                                      int slice, const Tile& tile, int ahead)
-        : first(shared + S::planes_at + In::plane(c) + strip.image * S::in_image +
-                slice * S::in_slice + strip.chunk * P::col_step * kDepthwiseChunk + ahead),
+                                      int step, const Tile& tile, int ahead)
+        : first(shared + S::planes_at + Step<P>(step).template window<In, S>(c) +
+                strip.image * S::in_image + strip.chunk * P::col_step * kDepthwiseChunk + ahead),
           origin((tile.row + strip.row) * P::row_step + P::row_origin),
           has_work(has_work) {
       if constexpr (!S::is_whole) first += strip.row * P::row_step * S::in_row;
@@ -212,7 +213,7 @@ struct DepthwiseWgrad {
   }
 
   template <int kFirst>
-  static __device__ __forceinline__ void add_banded(Sums& sums, const T* shared, int c, int slice,
+  static __device__ __forceinline__ void add_banded(Sums& sums, const T* shared, int c, int step,
                                                     const Tile& tile) {
     constexpr int kPart = smaller(S::part_rows, kRows.count - kFirst);
     const int lane = threadIdx.x % 32;
@@ -225,7 +226,7 @@ struct DepthwiseWgrad {
       const int of_a = m + lane % 8 + matrix / 2 * 8, of_c = m + lane % kMmaDepth;
       const Strip<S> strip(min(of_a, StripOf::kCount - 1));
       const Strip<S> strip_c(min(of_c, StripOf::kCount - 1));
-      const Source source(shared, strip, of_a < StripOf::kCount, c, slice, tile, ahead);
+      const Source source(shared, strip, of_a < StripOf::kCount, c, step, tile, ahead);
       const T* from_c = gradients(shared, strip_c, c);
       unsigned y[S::unroll][2];
 #pragma unroll
@@ -297,13 +298,13 @@ struct DepthwiseWgrad {
 
   // The same without tensor cores: a lane has some strips, and lanes add up in pairs.
   template <int kFirst>
-  static __device__ __forceinline__ void add_simt(Sums& sums, const T* shared, int c, int slice,
+  static __device__ __forceinline__ void add_simt(Sums& sums, const T* shared, int c, int step,
                                                   const Tile& tile) {
     constexpr int kPart = smaller(S::part_rows, kRows.count - kFirst);
 #pragma unroll 1
     for (int m = threadIdx.x % 32; m < StripOf::kCount; m += 32) {
       const Strip<S> strip(m);
-      const Source source(shared, strip, true, c, slice, tile, 0);
+      const Source source(shared, strip, true, c, step, tile, 0);
       const T* from_c = gradients(shared, strip, c);
       float y[S::unroll][kDepthwiseChunk];
 #pragma unroll
