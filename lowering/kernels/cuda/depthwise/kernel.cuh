@@ -131,19 +131,6 @@ struct Depthwise {
     convir::store(to, stored);
   }
 
-  // Row `row` of a strip's window; `first` is its row 0, or that of the image where rows may lie
-  // outside of it.
-  static __device__ __forceinline__ const T* window_row(const T* zeros, const T* first, int origin,
-                                                        int row) {
-    if constexpr (S::is_whole) {
-      const bool is_inside =
-          static_cast<unsigned>(origin + row) < static_cast<unsigned>(P::a_rows);
-      return is_inside ? first + (origin + row) * S::in_row : zeros;
-    } else {
-      return first + row * S::in_row;
-    }
-  }
-
   static __device__ __forceinline__ void compute_banded(T* shared, int c, int channel,
                                                         const Tile& tile, const Target<P>& out) {
     const int lane = threadIdx.x % 32;
@@ -193,9 +180,9 @@ struct Depthwise {
         const T* const of_step = first + Step<P>(step).template window<In, S>(c);
         static_for<kWindow>([&](auto row) {
           constexpr int kRow = decltype(row)::value;
-          const T* from = window_row(zeros, of_step, origin, kRow);
           unsigned x[kChunks][2];
-          load_window(x, from);
+          load_window(x, WindowRow<P, S>::at(shared_address(zeros), shared_address(of_step),
+                                             origin, kRow, S::in_row * sizeof(T)));
           static_for<P::phase_count>([&](auto phase) {
             constexpr int kPhase = decltype(phase)::value;
             if constexpr (!kHoldsBands && has_row(kPhase, kRow)) {
@@ -230,8 +217,8 @@ struct Depthwise {
   }
 
   // A row of the windows of 16 strips, a chunk in two registers.
-  static __device__ __forceinline__ void load_window(unsigned (&x)[kChunks][2], const T* from) {
-    const unsigned address = shared_address(from);
+  static __device__ __forceinline__ void load_window(unsigned (&x)[kChunks][2],
+                                                     unsigned address) {
 #pragma unroll
     for (int i = 0; i + 1 < kChunks; i += 2) {
       unsigned both[4];
@@ -273,9 +260,8 @@ struct Depthwise {
         const T* const of_step = first + Step<P>(step).template window<In, S>(c);
         static_for<kWindow>([&](auto row) {
           constexpr int kRow = decltype(row)::value;
-          const T* from = window_row(shared, of_step, origin, kRow);
           float x[kChunks * kDepthwiseChunk];
-          load_row(x, from);
+          load_row(x, WindowRow<P, S>::template at<const T*>(shared, of_step, origin, kRow, S::in_row));
           static_for<P::phase_count>([&](auto phase) {
             constexpr int kPhase = decltype(phase)::value;
             static_for<S::unroll>([&](auto output) {

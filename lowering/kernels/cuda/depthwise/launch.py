@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from convir.analysis.refusal import Refusal
 from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
+from convir.lowering.kernels.cuda.depthwise.config import CHUNK
 from convir.lowering.kernels.cuda.depthwise.problem import (
     HELD_BANDS,
     MOST_PRODUCTS,
@@ -14,6 +15,7 @@ from convir.lowering.kernels.cuda.depthwise.problem import (
     TileLayout,
     layout,
     read,
+    tap_counts,
     unrolled,
 )
 from convir.lowering.kernels.cuda.direct.source import launch, launch_reduction, slice_features
@@ -29,9 +31,9 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.target import Target
 
 MOST_BLOCKS = 2**31 - 1
-PLANAR_LOADS, VECTOR_LOADS = 76, 64
+PLANAR_LOADS, VECTOR_LOADS = 70, 60
 """Registers of a thread for vectors that are under way, and where they go."""
-OTHER_REGISTERS = 44
+OTHER_REGISTERS, WGRAD_REGISTERS, SIMT_REGISTERS = 50, 38, 58
 """Registers of a thread beside sums, rows and bands."""
 
 
@@ -61,38 +63,21 @@ def registers(
     problem: DirectProblem, form: DepthwiseForm, config: DepthwiseConfig, tile: TileLayout
 ) -> int:
     """Registers of a thread, roughly."""
+    phases, chunks, unroll = len(problem.phases), form.chunks, config.unroll
+    is_tensor = STORAGE_BYTES[problem.contraction.a.type] == 2
     loads = PLANAR_LOADS if form.a_planar else VECTOR_LOADS
-    return max(loads, _compute_registers(problem, form, config, tile))
-
-
-def _compute_registers(
-    problem: DirectProblem, form: DepthwiseForm, config: DepthwiseConfig, tile: TileLayout
-) -> int:
-    phases = len(problem.phases)
-    if STORAGE_BYTES[problem.contraction.a.type] == 4:
-        rows = form.chunks * 8
-        if form.is_wgrad:
-            sums = tile.part_rows * _cols(problem) * _held_jobs(problem, config, tile)
-            return OTHER_REGISTERS + rows + config.unroll * 8 + sums
-        return OTHER_REGISTERS + rows + config.unroll * phases * 8
     if form.is_wgrad:
-        pairs = -(-form.chunks // 2)
-        sums = tile.part_rows * _held_jobs(problem, config, tile)
-        return OTHER_REGISTERS + pairs * 4 * (sums + 1) + config.unroll * 2
-    bands = phases * form.chunks * problem.rows.window
+        columns = -(-chunks // 2) * 4 if is_tensor else tap_counts(problem)[1]
+        steps = config.channels * form.steps(problem)
+        held = tile.part_rows * columns * (steps // config.warps if tile.holds_sums else 1)
+        rows = columns + unroll * 4 if is_tensor else (chunks + unroll) * CHUNK
+        return max(loads + (held if tile.holds_sums else 0), WGRAD_REGISTERS + rows + held)
+    if not is_tensor:
+        return max(loads, SIMT_REGISTERS + (chunks + unroll * phases) * CHUNK)
+    bands = phases * chunks * problem.rows.window
     if bands > HELD_BANDS:
-        bands = phases * form.chunks * min(problem.rows.window, config.unroll * problem.rows.step)
-    return OTHER_REGISTERS + bands + phases * config.unroll * 4 + form.chunks * 4
-
-
-def _held_jobs(problem: DirectProblem, config: DepthwiseConfig, tile: TileLayout) -> int:
-    """Sums of so many channels, or channels and slices, a warp has at once."""
-    steps = problem.contraction.in_channels * problem.slices.taps
-    return config.channels * steps // config.warps if tile.holds_sums else 1
-
-
-def _cols(problem: DirectProblem) -> int:
-    return max(len(phase.cols.pixels) for phase in problem.phases)
+        bands = phases * chunks * min(problem.rows.window, unroll * problem.rows.step)
+    return max(loads, OTHER_REGISTERS + bands + phases * unroll * 4 + chunks * 4)
 
 
 def refusal(

@@ -292,6 +292,23 @@ struct Step {
   }
 };
 
+// Row `row` of a strip's window. `first` is where the window begins, or, in a tile of whole images,
+// the image: its rows outside of that are zeros.
+template <typename P, typename S>
+struct WindowRow {
+  template <typename Address>
+  static __device__ __forceinline__ Address at(Address zeros, Address first, int origin, int row,
+                                               int pitch) {
+    if constexpr (S::is_whole) {
+      const bool is_inside =
+          static_cast<unsigned>(origin + row) < static_cast<unsigned>(P::a_rows);
+      return is_inside ? first + (origin + row) * pitch : zeros;
+    } else {
+      return first + row * pitch;
+    }
+  }
+};
+
 // What a thread block computes: a tile of channels, columns, rows, slices and images.
 template <typename P, typename S>
 struct DepthwiseTile {

@@ -198,9 +198,7 @@ def work_of(
     )
 
 
-def work(
-    spec: Contraction, epilogue: Epilogue, config: DepthwiseConfig, target: Target
-) -> Work:
+def work(spec: Contraction, epilogue: Epilogue, config: DepthwiseConfig, target: Target) -> Work:
     """Count."""
     found = read(spec, epilogue)
     assert not isinstance(found, Refusal)

@@ -68,9 +68,7 @@ class DepthwiseForm:
         """What the channels of C of a tile are a multiple of: groups, and whole vectors of both."""
         of_a = 1 if self.a_planar else self.a_vector
         of_c = 1 if self.c_planar else self.c_vector
-        groups = lcm(
-            of_a // gcd(of_a, spec.in_channels), of_c // gcd(of_c, spec.out_channels)
-        )
+        groups = lcm(of_a // gcd(of_a, spec.in_channels), of_c // gcd(of_c, spec.out_channels))
         return groups * spec.out_channels
 
 

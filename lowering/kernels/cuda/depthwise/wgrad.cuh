@@ -164,29 +164,16 @@ struct DepthwiseWgrad {
     }
   }
 
-  // Rows of the windows of a strip.
-  struct Source {
-    const T* first;
-    int origin;
-    bool has_work;
-    __device__ __forceinline__ Source(const T* shared, const Strip<S>& strip, bool has_work, int c,
-                                      int step, const Tile& tile, int ahead)
-        : first(shared + S::planes_at + Step<P>(step).template window<In, S>(c) +
-                strip.image * S::in_image + strip.chunk * P::col_step * kDepthwiseChunk + ahead),
-          origin((tile.row + strip.row) * P::row_step + P::row_origin),
-          has_work(has_work) {
-      if constexpr (!S::is_whole) first += strip.row * P::row_step * S::in_row;
-    }
-    __device__ __forceinline__ const T* row(const T* zeros, int row) const {
-      if constexpr (S::is_whole) {
-        const bool is_inside =
-            static_cast<unsigned>(origin + row) < static_cast<unsigned>(P::a_rows);
-        return has_work && is_inside ? first + (origin + row) * S::in_row : zeros;
-      } else {
-        return has_work ? first + row * S::in_row : zeros;
-      }
-    }
-  };
+  // Where the windows of a strip begin, or the image in a tile of whole images.
+  static __device__ __forceinline__ const T* window(const T* shared, const Strip<S>& strip, int c,
+                                                    int step) {
+    const T* first = shared + S::planes_at + Step<P>(step).template window<In, S>(c) +
+                     strip.image * S::in_image + strip.chunk * P::col_step * kDepthwiseChunk;
+    return S::is_whole ? first : first + strip.row * P::row_step * S::in_row;
+  }
+  static __device__ __forceinline__ int origin(const Tile& tile, const Strip<S>& strip) {
+    return (tile.row + strip.row) * P::row_step + P::row_origin;
+  }
   static __device__ __forceinline__ const T* gradients(const T* shared, const Strip<S>& strip,
                                                        int c) {
     return shared + S::results_at + Out::plane(c) + strip.image * S::out_image +
@@ -219,29 +206,32 @@ struct DepthwiseWgrad {
     const int lane = threadIdx.x % 32;
     const int matrix = lane / 8;
     const int ahead = matrix % 2 * kDepthwiseChunk;
-    const T* const zeros = shared + ahead;
+    const unsigned zeros = shared_address(shared + ahead);
 #pragma unroll 1
     for (int m = 0; m < kStripTiles * kMmaDepth; m += kMmaDepth) {
-      // Lanes name rows of two chunks of A and of one chunk of C.
+      // Lanes name rows of two chunks of A and of one chunk of C. There are no gradients where
+      // strips are missing.
       const int of_a = m + lane % 8 + matrix / 2 * 8, of_c = m + lane % kMmaDepth;
       const Strip<S> strip(min(of_a, StripOf::kCount - 1));
       const Strip<S> strip_c(min(of_c, StripOf::kCount - 1));
-      const Source source(shared, strip, of_a < StripOf::kCount, c, step, tile, ahead);
-      const T* from_c = gradients(shared, strip_c, c);
+      const unsigned from_a = shared_address(window(shared, strip, c, step) + ahead);
+      const int first_row = origin(tile, strip);
+      const bool has_strip = of_c < StripOf::kCount;
+      const unsigned from_c = shared_address(has_strip ? gradients(shared, strip_c, c) : shared);
       unsigned y[S::unroll][2];
 #pragma unroll
       for (int i = 0; i < S::unroll; ++i) {
-        load_transposed(y[i], of_c < StripOf::kCount ? from_c + i * S::out_row : shared);
+        constexpr int kPitch = S::out_row * sizeof(T);
+        load_transposed(y[i], from_c + (has_strip ? i * kPitch : 0));
       }
       static_for<kWindow>([&](auto row) {
         constexpr int kRow = decltype(row)::value;
         if constexpr (uses(kRow, kFirst, kPart)) {
-          const T* from = source.row(zeros, kRow);
+          const unsigned from = WindowRow<P, S>::at(zeros, from_a, first_row, kRow,
+                                                    S::in_row * sizeof(T));
           unsigned x[kPairs][4];
 #pragma unroll
-          for (int i = 0; i < kPairs; ++i) {
-            load_transposed(x[i], from + i * 2 * kDepthwiseChunk);
-          }
+          for (int i = 0; i < kPairs; ++i) load_transposed(x[i], from + i * 32);
           static_for<kPart>([&](auto tap) {
             constexpr int kTap = decltype(tap)::value;
             constexpr int kOut = output_of(kRow, kFirst + kTap);
@@ -304,7 +294,7 @@ struct DepthwiseWgrad {
 #pragma unroll 1
     for (int m = threadIdx.x % 32; m < StripOf::kCount; m += 32) {
       const Strip<S> strip(m);
-      const Source source(shared, strip, true, c, step, tile, 0);
+      const T* from_a = window(shared, strip, c, step);
       const T* from_c = gradients(shared, strip, c);
       float y[S::unroll][kDepthwiseChunk];
 #pragma unroll
@@ -313,7 +303,7 @@ struct DepthwiseWgrad {
         constexpr int kRow = decltype(row)::value;
         if constexpr (uses(kRow, kFirst, kPart)) {
           float x[kChunks * kDepthwiseChunk];
-          load_row(x, source.row(shared, kRow));
+          load_row(x, WindowRow<P, S>::at(shared, from_a, origin(tile, strip), kRow, S::in_row));
           static_for<kPart>([&](auto tap) {
             constexpr int kTap = decltype(tap)::value;
             constexpr int kOut = output_of(kRow, kFirst + kTap);
