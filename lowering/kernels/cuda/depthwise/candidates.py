@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import TYPE_CHECKING
 
 from convir.analysis.refusal import Refusal
@@ -62,8 +63,8 @@ def _shapes(problem: DirectProblem, form: DepthwiseForm) -> Iterator[DepthwiseCo
     rows, cols = problem.row_count, problem.col_count
     whole = -(-cols // CHUNK) * CHUNK
     widths = {min(whole, width) for width in COLS}
-    # As many tiles of the same width, nothing of them beside the image.
-    widths = {-(-(-(-cols // -(-cols // width))) // CHUNK) * CHUNK for width in widths}
+    # As many tiles of the same width, and little of them beside the image.
+    widths = {ceil(cols / ceil(cols / width) / CHUNK) * CHUNK for width in widths}
     unrolls = {min(unroll, rows) for unroll in UNROLLS}
     is_planar = form.a_planar or form.c_planar
     spec = problem.contraction
