@@ -31,43 +31,46 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.target import Target
 
 MMA_MACS = 16 * 8 * 16
+LINE_BYTES = 128
 
 
 @dataclass(frozen=True)
 class Constants:
     """Fitted; instructions are those of a thread, cycles those of a multiprocessor."""
 
-    unit: float = 30.0
+    unit: float = 60.04
     """Instructions of a vector that is loaded or stored: where it lies, and whether it is there."""
-    element: float = 2.0
+    element: float = 0.6493
     """Instructions of an element that goes between a vector and a plane, two at a time."""
-    strip: float = 40.0
+    strip: float = 5.28
     """Instructions of a lane for strips beside what their rows take."""
-    row: float = 6.0
+    row: float = 3.549
     """Instructions of a lane for a row of A."""
-    tap: float = 2.0
+    tap: float = 0.5088
     """Instructions of a lane for an element of a banded matrix."""
-    product: float = 1.0
+    product: float = 0.9632
     """Instructions of a lane for a matrix instruction or a multiply-add."""
-    mma: float = 1.0
+    mma: float = 0.829
     """How much longer matrix instructions take than at the target's rate."""
-    shared: float = 1.0
+    shared: float = 0.5092
     """Cycles of 128 bytes of shared memory."""
-    fold: float = 20.0
+    line: float = 1.162
+    """Cycles of a line of memory that a warp touches with an access."""
+    fold: float = 0.001355
     """Cycles of a warp for a filter row whose diagonals are added up."""
-    wait: float = 2500.0
+    wait: float = 1016.0
     """Cycles of a tile that its block waits: for memory, and at barriers."""
-    filters: float = 30.0
+    filters: float = 602.6
     """Cycles for a filter element that a thread brings."""
-    publish: float = 1.0
+    publish: float = 1.964
     """µs by which blocks of wgrad that add up take longer, and for each megabyte of sums."""
-    halo: float = 0.3
+    halo: float = 0.4365
     """The part of what the L2 cache brings again that DRAM's time takes longer."""
-    power: float = 2.0
-    dram: float = 1.1
+    power: float = 1.945
+    dram: float = 1.542
     """A factor of the time of DRAM."""
-    dram_power: float = 3.0
-    start: float = 0.5
+    dram_power: float = 2.062
+    start: float = 2.326
     """µs beside an empty launch."""
 
 
@@ -81,6 +84,8 @@ BOUNDS = {
     "product": (0.8, 3.0),
     "mma": (0.7, 3.0),
     "shared": (0.5, 3.0),
+    "line": (0.3, 4.0),
+    "wait": (1000.0, 9000.0),
     "halo": (0.0, 1.0),
 }
 """What the fit keeps constants within."""
@@ -107,6 +112,8 @@ class Work:
     """Multiply-adds of tensor cores."""
     bytes: float
     """Of shared memory."""
+    lines: float
+    """That accesses of warps touch."""
     folds: float
     filters: float
     """Of a thread."""
@@ -135,6 +142,8 @@ def work_of(
     out_pixels = config.images * config.rows * config.cols * phases
     loaded, stored = form.in_channels(spec, channels) * in_pixels, channels * out_pixels
     units = loaded / form.a_vector + stored / form.c_vector
+    lines = loaded * _lines(form.a_planar, form.in_channels(spec, channels), size)
+    lines += stored * _lines(form.c_planar, channels, size)
     elements = (0 if form.a_planar else loaded) + (0 if form.c_planar else stored)
     row_taps, col_taps = tap_counts(problem)
     of_strip = MMA_STRIPS if is_tensor else LANES
@@ -187,6 +196,7 @@ def work_of(
         products=lanes_products * LANES,
         macs=macs,
         bytes=nbytes,
+        lines=lines,
         folds=channels * form.steps(problem) * row_taps * (steps if is_tensor else col_taps / 4)
         if form.is_wgrad and not tile.holds_sums
         else 0.0,
@@ -196,6 +206,11 @@ def work_of(
         type=spec.a.type,
         traffic=traffic,
     )
+
+
+def _lines(planar: bool, channels: int, size: int) -> float:
+    """Lines that a warp touches for an element: those of a pixel's channels, or of neighbours."""
+    return size / (LINE_BYTES if planar else min(LINE_BYTES, channels * size))
 
 
 def work(spec: Contraction, epilogue: Epilogue, config: DepthwiseConfig, target: Target) -> Work:
@@ -214,6 +229,7 @@ def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
     tensor = k.mma * work.macs / target.mma_rate[work.type] if work.macs else 0.0
     simt = 0.0 if work.macs else work.products / target.fma_rate
     shared = k.shared * work.bytes / target.shared_rate + k.fold * work.folds
+    shared += k.line * work.lines
     busy = overlap(k.power, issue, max(tensor, simt), shared)
     at_once = min(float(work.resident), max(1.0, work.waves))
     rounds = ceil(work.waves / work.resident)
