@@ -292,7 +292,7 @@ def _pad(vectors: int, size: int) -> int:
     """Elements between vectors of channels, so that threads of a warp write to different banks."""
     if vectors < 2:
         return 0
-    return max(VECTOR_BYTES, BANK_BYTES // vectors) // size
+    return max(1, BANK_BYTES // vectors // VECTOR_BYTES) * VECTOR_BYTES // size
 
 
 def unrolled(problem: DirectProblem, form: DepthwiseForm, config: DepthwiseConfig) -> int:
