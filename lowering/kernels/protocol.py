@@ -7,9 +7,9 @@ and what it launches; selection compares the times of all families.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
-from convir.lowering.kernels.cuda.launch import KernelPlan
+from convir.lowering.kernels.cuda.launch import KernelPlan, Scalar
 from convir.lowering.kernels.target import Target
 
 if TYPE_CHECKING:
@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 Problem_contra = TypeVar("Problem_contra", contravariant=True)
 Target_contra = TypeVar("Target_contra", contravariant=True)
 Launch_co = TypeVar("Launch_co", covariant=True)
+
+Size: TypeAlias = int | Scalar
+"""A size of a problem as a GPU's family sees it. The code depends on an `int`, which is a constant
+of the source. A launch hands over a `Scalar`, the batch above all: one cubin, whose key in the
+cache is the source, computes every value of it."""
 
 
 class KernelConfig(Protocol):

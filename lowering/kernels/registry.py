@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 from convir.analysis.refusal import Refusal
 from convir.dialects.entry_points import CUDA_KERNELS, installed
 from convir.lowering.kernels.cuda.block_diagonal.family import BLOCK_DIAGONAL
+from convir.lowering.kernels.cuda.depthwise.family import DEPTHWISE
 from convir.lowering.kernels.cuda.family import Family
 from convir.lowering.kernels.cuda.few_input_channels.family import FEW_INPUT_CHANNELS
 from convir.lowering.kernels.cuda.few_output_channels.family import FEW_OUTPUT_CHANNELS
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 _WITHOUT_COPIES: tuple[KernelFamily, ...] = (
     FEW_OUTPUT_CHANNELS,
     SIMT_DIRECT,
+    DEPTHWISE,
     SM90_GROUPED_DIRECT,
     GROUPED_DIRECT,
     FEW_INPUT_CHANNELS,

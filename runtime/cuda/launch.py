@@ -11,7 +11,7 @@ import ctypes
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from convir.lowering.kernels.cuda.launch import Pointer
+from convir.lowering.kernels.cuda.launch import Pointer, Scalar
 from convir.runtime.arrays.host_memory import address_of
 from convir.runtime.cuda import toolkit
 from convir.runtime.cuda.tensor_maps import Encoder
@@ -54,10 +54,14 @@ class LoadedKernel:
         self.maps: list[tuple[int, Place, _Maps]] = []
         """The parameters that are tensor maps: their position, and the buffer's place."""
         self.pointers: list[tuple[int, int, int]] = []
-        """The others: their position, the number of a memory, and bytes into it."""
+        """The others in memory: their position, the number of a memory, and bytes into it."""
+        self.scalars: list[tuple[int, int]] = []
+        """The integers: their position and value."""
         for position, argument in enumerate(kernel.arguments):
             if isinstance(argument, Pointer):
                 self.pointers.append((position, *places[argument]))
+            elif isinstance(argument, Scalar):
+                self.scalars.append((position, argument.value))
             else:
                 self.maps.append((position, places[argument.buffer], _Maps(argument)))
         if kernel.shared_bytes > DEFAULT_SHARED_BYTES:
@@ -75,7 +79,7 @@ class LoadedKernel:
         try:
             parameters = self._free.pop()
         except IndexError:
-            parameters = _Parameters(len(self.kernel.arguments))
+            parameters = _Parameters(self)
         if parameters.memories != memories:
             parameters.write(self, memories)
         self._launch(*self._shape, stream, parameters.address, *self._no_more)
@@ -85,8 +89,11 @@ class LoadedKernel:
 class _Parameters:
     """What the driver reads of a launch: the address of each argument's value."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, kernel: LoadedKernel) -> None:
+        count = len(kernel.kernel.arguments)
         self._values = (ctypes.c_uint64 * max(1, count))()
+        for position, value in kernel.scalars:
+            self._values[position] = value
         first, size = ctypes.addressof(self._values), ctypes.sizeof(ctypes.c_uint64)
         self._places = (ctypes.c_uint64 * max(1, count))(*range(first, first + size * count, size))
         self._held: dict[int, Array] = {}

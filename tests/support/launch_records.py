@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from convir.lowering.kernels.cuda.launch import Pointer
+from convir.lowering.kernels.cuda.launch import Pointer, Scalar
 from convir.runtime.cuda import toolkit
 from convir.runtime.cuda.launch import LoadedKernel
 from convir.runtime.cuda.toolchain.compile import load_kernel
@@ -113,7 +113,8 @@ class Recorder:
     ) -> None:
         synchronize = toolkit.cupy().cuda.runtime.deviceSynchronize
         kernel = loaded.kernel
-        pointers = [x if isinstance(x, Pointer) else x.buffer for x in kernel.arguments]
+        placed = [x for x in kernel.arguments if not isinstance(x, Scalar)]
+        pointers = [x if isinstance(x, Pointer) else x.buffer for x in placed]
         at = {pointer: loaded.places[pointer] for pointer in pointers}
         found = {pointer: self._place(memories[i] + at) for pointer, (i, at) in at.items()}
         bases = sorted({base for base, _ in found.values()})

@@ -90,7 +90,14 @@ class Im2colMap:
     """Bytes of memory that a miss brings to the L2 cache."""
 
 
-Argument: TypeAlias = Pointer | TensorMap | Im2colMap
+@dataclass(frozen=True)
+class Scalar:
+    """An argument that is an integer of 64 bits: what changes the launch, and not the code."""
+
+    value: int
+
+
+Argument: TypeAlias = Pointer | TensorMap | Im2colMap | Scalar
 
 
 @dataclass(frozen=True)
@@ -129,10 +136,15 @@ class KernelPlan:
 
 
 def _resolved_kernel(kernel: CudaKernel, place: Callable[[Pointer], Pointer]) -> CudaKernel:
-    arguments = tuple(
-        place(argument)
-        if isinstance(argument, Pointer)
-        else replace(argument, buffer=place(argument.buffer))
-        for argument in kernel.arguments
-    )
+    arguments = tuple(_resolved_argument(argument, place) for argument in kernel.arguments)
     return replace(kernel, arguments=arguments)
+
+
+def _resolved_argument(argument: Argument, place: Callable[[Pointer], Pointer]) -> Argument:
+    match argument:
+        case Pointer():
+            return place(argument)
+        case Scalar():
+            return argument
+        case _:
+            return replace(argument, buffer=place(argument.buffer))

@@ -22,7 +22,7 @@ from plan_runs import assert_computes
 
 from convir.analysis.refusal import Refusal
 from convir.dialects.context import read_module
-from convir.lowering.kernels.cuda.launch import Im2colMap, KernelPlan, Pointer, TensorMap
+from convir.lowering.kernels.cuda.launch import Im2colMap, KernelPlan, Pointer, Scalar, TensorMap
 from convir.lowering.kernels.registry import FAMILIES
 from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 from convir.reference import evaluate
@@ -98,6 +98,9 @@ def assert_legal(kernel: CudaKernel, gpu: Target) -> None:
     for argument in kernel.arguments:
         if isinstance(argument, Pointer):
             assert argument.place not in ("a", "b", "c", "epilogue")
+            continue
+        if isinstance(argument, Scalar):
+            assert -(2**63) <= argument.value < 2**63
             continue
         assert all(0 < size < 2**32 for size in argument.sizes)
         assert all(0 < stride < 2**40 and stride % 16 == 0 for stride in argument.strides)

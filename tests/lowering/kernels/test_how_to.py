@@ -37,6 +37,9 @@ print(min(predicted, key=predicted.get))
 (toy,) = (family for family in FAMILIES if family.name == "channel-scale")
 (kernel,) = toy.launch(problem, toy.parse("channel-scale threads=256"), DEFAULT_TARGET).kernels
 assert compile_cubin(kernel.source, DEFAULT_TARGET.arch)
+other = reading_of(module_of(problem_of(LINE.replace("-n 32", "-n 5")))).problem
+(smaller,) = toy.launch(other, toy.parse("channel-scale threads=256"), DEFAULT_TARGET).kernels
+assert smaller.source == kernel.source and smaller.arguments != kernel.arguments
 large = reading_of(module_of(beyond(problem_of(LINE)))).problem
 assert toy.refusal(large, toy.parse("channel-scale threads=512"), DEFAULT_TARGET) is None
 """

@@ -10,6 +10,7 @@ from convir.api.build import Build
 from convir.api.sources import source_of
 from convir.frontends.conv_module import module_of_line
 from convir.frontends.miopen import parse_line
+from convir.lowering.kernels.cuda.launch import Pointer, Scalar
 from convir.lowering.kernels.target import DEFAULT_TARGET
 from convir.runtime.cuda.plan import CudaPlan, PlannedLaunch
 from convir.runtime.cuda.planner import plan_program
@@ -39,5 +40,6 @@ def test_plans_travel_between_processes(line: str) -> None:
     assert len(plan.summary) == len(plan.steps)
     for launch in launches:
         for kernel in launch.kernels:
-            buffers = [getattr(argument, "buffer", argument) for argument in kernel.arguments]
+            placed = [x for x in kernel.arguments if not isinstance(x, Scalar)]
+            buffers = [x if isinstance(x, Pointer) else x.buffer for x in placed]
             assert set(buffers) <= set(launch.places)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from convir.analysis.refusal import Refusal
 from convir.lowering.bodies.contraction.spec import Axis, Contraction, Result, StorageType
+from convir.lowering.kernels.cuda.launch import Scalar
 
 if TYPE_CHECKING:
     from convir.lowering.kernels.cuda.epilogue_operands import LinearOperand
@@ -102,11 +103,11 @@ class DirectPhase:
 
 @dataclass(frozen=True)
 class DirectProblem:
-    """A contraction on images; sizes and strides count elements."""
+    """A contraction on images; strides count elements. Its code is the same for any batch."""
 
     contraction: Contraction
     element: str
-    images: int
+    images: Scalar
     a_image: int
     c_image: int
     rows: WindowAxis
@@ -129,7 +130,7 @@ class DirectProblem:
     @property
     def pixels(self) -> int:
         """Output pixels of all images, those of the largest phase."""
-        return self.images * self.slices.size * self.row_count * self.col_count
+        return self.images.value * self.slices.size * self.row_count * self.col_count
 
     @property
     def last_result(self) -> int:
@@ -143,7 +144,7 @@ class DirectProblem:
         spec = self.contraction
         channel = (spec.groups - 1) * spec.c.group_stride + (spec.out_channels - 1) * spec.c.stride
         slices = (self.slices.size - 1) * self.slices.c_stride
-        return (self.images - 1) * self.c_image + slices + last + channel
+        return (self.images.value - 1) * self.c_image + slices + last + channel
 
     @property
     def is_channels_last(self) -> bool:
@@ -203,7 +204,7 @@ def direct_problem(
     problem = DirectProblem(
         contraction,
         ELEMENT_TYPES[contraction.a.type],
-        image.size,
+        Scalar(image.size),
         image.row_stride,
         image.out_stride,
         rows,

@@ -141,7 +141,7 @@ def box_map(
     return TensorMap(
         operand,
         problem.contraction.a.type,
-        (of_all, cols.extent, rows.extent, problem.images),
+        (of_all, cols.extent, rows.extent, problem.images.value),
         map_strides(strides),
         (atom, _pixels(problem, shape), 1, 1),
         cast("Literal[32, 64, 128]", atom * ELEMENT_BYTES),

@@ -10,6 +10,7 @@ from convir.lowering.kernels.cuda.direct.problem import direct_problem
 from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
 from convir.lowering.kernels.cuda.epilogue_operands import linear_operands, operands_source
 from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer, TensorMap
+from convir.lowering.kernels.cuda.sizes import Sizes
 from convir.lowering.kernels.cuda.tile_schedule.schedule import COUNTER_BYTES
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.cuda.direct.problem import DirectPhase, DirectProblem, Slices, Taps
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.epilogue_operands import LinearOperand
+    from convir.lowering.kernels.protocol import Size
 
 Features = TypeVar("Features")
 
@@ -70,7 +72,7 @@ def launch(
     template: str,
     problem: DirectProblem,
     epilogue: Epilogue,
-    features: Mapping[str, int],
+    features: Mapping[str, Size],
     schedule: Mapping[str, int],
     grid: int,
     blocks_per_sm: int,
@@ -84,7 +86,7 @@ def launch(
         template: the class whose `run` is the kernel.
         problem: sizes and strides.
         epilogue: what is applied before the store.
-        features: further constants of the problem that the kernel family reads.
+        features: further sizes of the problem that the kernel family reads.
         schedule: constants of the schedule; `threads` and `shared_bytes` of a block among them.
         grid: blocks.
         blocks_per_sm: blocks whose registers have to fit a multiprocessor.
@@ -104,8 +106,12 @@ def launch(
     if stores is not None:
         pointers += f", {_parameter(stores, element, 'c_map')}"
         handed.append(_passed(stores, "c_map"))
-    parameters = f"{given}, const {element}* b, {element}* c{pointers}"
-    definitions = _definitions(header, problem, epilogue, features, schedule)
+    sizes = _sizes(problem, epilogue, features)
+    parameters = ", ".join(
+        [f"{given}, const {element}* b, {element}* c{pointers}", *sizes.parameters]
+    )
+    handed += sizes.scalars
+    definitions = _definitions(header, problem, epilogue, sizes, schedule)
     entry = _entry(template, schedule["threads"], blocks_per_sm, parameters, ", ".join(handed))
     kernel = CudaKernel(
         "\n".join([*definitions, *entry]),
@@ -119,6 +125,7 @@ def launch(
             Pointer("c"),
             *(Pointer("epilogue", i) for i in range(len(names))),
             *maps,
+            *sizes.arguments,
         ),
     )
     return KernelPlan((kernel,))
@@ -129,7 +136,7 @@ def launch_reduction(
     template: str,
     problem: DirectProblem,
     epilogue: Epilogue,
-    features: Mapping[str, int],
+    features: Mapping[str, Size],
     schedule: Mapping[str, int],
     operands: tuple[Pointer | TensorMap, Pointer | TensorMap],
     owners: int,
@@ -144,7 +151,7 @@ def launch_reduction(
         template: the class whose `run` is the kernel.
         problem: sizes and strides.
         epilogue: what is applied before the store.
-        features: further constants of the problem that the kernel family reads.
+        features: further sizes of the problem that the kernel family reads.
         schedule: constants of the schedule; `threads`, `splits` and `shared_bytes` among them.
         operands: how A and C are given.
         owners: blocks whose accumulators differ; there are `splits` of each, which share a counter.
@@ -154,9 +161,13 @@ def launch_reduction(
     rows, gradients = operands
     element, threads, needed = problem.element, schedule["threads"], schedule["shared_bytes"]
     given = f"{_parameter(rows, element, 'a')}, {_parameter(gradients, element, 'c')}"
-    parameters = f"{given}, {element}* b, float* parts, unsigned* counters"
-    handed = f"{_passed(rows, 'a')},\n      {_passed(gradients, 'c')}, b, parts, counters"
-    definitions = _definitions(header, problem, epilogue, features, schedule)
+    sizes = _sizes(problem, epilogue, features)
+    parameters = ", ".join(
+        [f"{given}, {element}* b, float* parts, unsigned* counters", *sizes.parameters]
+    )
+    operands_of = f"{_passed(rows, 'a')},\n      {_passed(gradients, 'c')}, b, parts, counters"
+    handed = ", ".join([operands_of, *sizes.scalars])
+    definitions = _definitions(header, problem, epilogue, sizes, schedule)
     entry = _entry(template, threads, blocks_per_sm, parameters, handed)
     units = owners * schedule["splits"]
     kernel = CudaKernel(
@@ -165,7 +176,7 @@ def launch_reduction(
         (units, 1, 1),
         (threads, 1, 1),
         needed,
-        (rows, gradients, Pointer("b"), Pointer("workspace"), Pointer("state")),
+        (rows, gradients, Pointer("b"), Pointer("workspace"), Pointer("state"), *sizes.arguments),
         is_cooperative=schedule["splits"] > 1,
     )
     return KernelPlan((kernel,), (units * accumulator_bytes,), (owners * COUNTER_BYTES,))
@@ -200,7 +211,7 @@ def _definitions(
     header: str,
     problem: DirectProblem,
     epilogue: Epilogue,
-    features: Mapping[str, int],
+    sizes: Sizes,
     schedule: Mapping[str, int],
 ) -> list[str]:
     """The lines before the entries of a source: includes, `Epilogue`, `Problem`, `Schedule`."""
@@ -208,9 +219,6 @@ def _definitions(
     row_taps = max(1, *(len(phase.rows.pixels) for phase in phases))
     col_taps = max(1, *(len(phase.cols.pixels) for phase in phases))
     phase_type = f"convir::DirectPhase<{row_taps}, {col_taps}>"
-    constants = _constants(problem) | dict(features)
-    constants["rounds_only"] = int(epilogue.rounds_only)
-    constants["zero_accumulators"] = int(epilogue.zero_fills_are_zero_sums)
     return [
         f'#include "{header}"',
         '#include "arith/scalars.cuh"',
@@ -221,7 +229,7 @@ def _definitions(
         f"  using Element = {problem.element};",
         "  using Epilogue = ::Epilogue;",
         "  using Operands = ::Operands;",
-        *(f"  static constexpr {_type(name)} {name} = {n};" for name, n in constants.items()),
+        *(f"  static constexpr {_type(name)} {name} = {n};" for name, n in sizes.constants.items()),
         f"  static constexpr {phase_type} phases[] = {{",
         *(f"      {_phase(phase)}," for phase in phases),
         "  };",
@@ -234,9 +242,9 @@ def _definitions(
     ]
 
 
-def _constants(problem: DirectProblem) -> dict[str, int]:
+def _sizes(problem: DirectProblem, epilogue: Epilogue, features: Mapping[str, Size]) -> Sizes:
     rows, cols, weights = problem.rows, problem.cols, problem.contraction.b
-    return {
+    sizes: dict[str, Size] = {
         "images": problem.images,
         "a_image": problem.a_image,
         "c_image": problem.c_image,
@@ -258,7 +266,10 @@ def _constants(problem: DirectProblem) -> dict[str, int]:
         "b_out_channel": weights.out_channel_stride,
         "b_group": weights.group_stride,
         "phase_count": len(problem.phases),
+        "rounds_only": int(epilogue.rounds_only),
+        "zero_accumulators": int(epilogue.zero_fills_are_zero_sums),
     }
+    return Sizes.of(sizes | dict(features))
 
 
 def slice_features(slices: Slices) -> dict[str, int]:

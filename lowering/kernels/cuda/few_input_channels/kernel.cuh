@@ -8,6 +8,7 @@
 
 #include "epilogue/direct_store.cuh"
 #include "load/direct_phase.cuh"
+#include "load/pieces.cuh"
 #include "ptx/shared_memory.cuh"
 
 namespace convir {
@@ -36,7 +37,6 @@ struct FewInputChannels {
   static constexpr int kLines = (S::strip_rows - 1) * P::row_step + P::window_rows;
   static constexpr int kStripBytes = kLines * kPitch;
   static constexpr int kStrips = divide_up(P::rows, S::strip_rows);
-  static constexpr int kItems = P::images * kStrips;
   static constexpr int kPixels = S::strip_rows * P::cols;
 
   // Columns in groups of 32, four tiles of 8: a lane's accumulators of a group are contiguous in C.
@@ -51,24 +51,19 @@ struct FewInputChannels {
   static_assert(P::a_col_stride == P::in_channels && kLineElements % kVector == 0);
   static_assert(P::out_channels % 8 == 0 && kSharedBytes == S::shared_bytes);
 
-  static __device__ __forceinline__ void zero(unsigned char* shared, int bytes) {
-    for (int i = threadIdx.x; i < bytes / 16; i += S::threads) {
-      reinterpret_cast<uint4*>(shared)[i] = make_uint4(0, 0, 0, 0);
-    }
-  }
-
   // Copies the lines that a strip reads, those of the padding as zeros.
   static __device__ __forceinline__ void load(const T* __restrict__ a, int item, unsigned lines) {
     constexpr int kVectors = kLineElements / kVector;
     const int first = item % kStrips * (S::strip_rows * P::row_step) + P::row_origin;
     const T* const image = a + item / kStrips * P::a_image;
-    for (int i = threadIdx.x; i < kLines * kVectors; i += S::threads) {
-      const int line = i / kVectors, element = i % kVectors * kVector;
-      const int row = first + line;
-      const bool inside = static_cast<unsigned>(row) < static_cast<unsigned>(P::a_rows);
-      copy_async<2 * kVector>(lines + line * kPitch + (kPixel0 + element) * 2,
-                                   image + (inside ? row * P::a_row_stride : 0) + element, inside);
-    }
+    copy_pieces<kLines * kVectors, S::threads, 2 * kVector, 0>(
+        threadIdx.x, [&](int, int i, auto copy) {
+          const int line = i / kVectors, element = i % kVectors * kVector;
+          const int row = first + line;
+          const bool inside = static_cast<unsigned>(row) < static_cast<unsigned>(P::a_rows);
+          copy(lines + line * kPitch + (kPixel0 + element) * 2,
+               image + (inside ? row * P::a_row_stride : 0) + element, inside);
+        });
   }
 
   // The filter as fragments, [filter row][block of 8 elements][group][lane][tile].
@@ -191,35 +186,36 @@ struct FewInputChannels {
         static_for<kGroups>([&](auto group) {
           const int channel = first_column + group.value * 32 + lane % 4 * 8;
           if (channel >= P::out_channels) return;
-          unsigned x[4];
-          static_for<4>([&](auto j) {
-            const auto& d = sum[tile][group.value * 4 + j.value];
-            const int next = channel + j.value * 2;
-            x[j.value] = results<P>(d[half], d[half + 1], out, element + next, next);
+          const auto word = [&](int j) {
+            const auto& d = sum[tile][group.value * 4 + j];
+            const int next = channel + j * 2;
+            return results<P>(d[half], d[half + 1], out, element + next, next);
+          };
+          store_results<1>(reinterpret_cast<uint4*>(out.c + element + channel), [&](int) {
+            return make_uint4(word(0), word(1), word(2), word(3));
           });
-          *reinterpret_cast<uint4*>(out.c + element + channel) =
-              make_uint4(x[0], x[1], x[2], x[3]);
         });
       });
     }
   }
 
-  static __device__ __forceinline__ void run(const T* a, const T* b, const Target<P>& out) {
+  static __device__ __forceinline__ void run(const T* a, const T* b, const Target<P>& out,
+                                             int images) {
     extern __shared__ __align__(128) unsigned char shared[];
     const unsigned lines = shared_address(shared);
     const int first_column = blockIdx.x % kOutChannelTiles * S::out_channels;
-    const int step = gridDim.x / kOutChannelTiles;
+    const int items = images * kStrips, step = gridDim.x / kOutChannelTiles;
     int item = blockIdx.x / kOutChannelTiles;
-    zero(shared, 2 * kStripBytes);
+    clear_shared<S::threads>(shared, 2 * kStripBytes);
     __syncthreads();
-    if (item < kItems) load(a, item, lines);
+    if (item < items) load(a, item, lines);
     commit_copies();
     stage_weights(b, first_column, reinterpret_cast<unsigned*>(shared + 2 * kStripBytes));
     const unsigned first_mask = mask(0), last_mask = mask(kBlocks - 1);
     int buffer = 0;
 #pragma unroll 1
-    for (; item < kItems; item += step) {
-      if (item + step < kItems) load(a, item + step, lines + (buffer ^ 1) * kStripBytes);
+    for (; item < items; item += step) {
+      if (item + step < items) load(a, item + step, lines + (buffer ^ 1) * kStripBytes);
       commit_copies();
       wait_copies<1>();
       __syncthreads();

@@ -148,7 +148,7 @@ def _legal(problem: DirectProblem, lines: Lines, gpu: Target) -> Iterator[FewInp
 
 def _cost(problem: DirectProblem, config: FewInputChannelsConfig) -> float:
     """Turns of a block's warps, each as long as a multiprocessor takes for all that have theirs."""
-    strips = problem.images * -(-problem.row_count // config.rows)
+    strips = problem.images.value * -(-problem.row_count // config.rows)
     strips *= -(-problem.contraction.out_channels // config.out_channels)
     rounds = -(-strips // (config.blocks[0] * config.blocks[1]))
     pixels = config.rows * problem.col_count
@@ -193,7 +193,7 @@ def kernels(
     }
     features = {"in_channels": contraction.in_channels, "out_channels": contraction.out_channels}
     tiles = -(-contraction.out_channels // config.out_channels)
-    strips = problem.images * -(-problem.row_count // config.rows)
+    strips = problem.images.value * -(-problem.row_count // config.rows)
     blocks = min(strips, max(1, config.blocks[0] * config.blocks[1] // tiles)) * tiles
     rows = Pointer("workspace") if copies else Pointer("a")
     resident = config.blocks[1]

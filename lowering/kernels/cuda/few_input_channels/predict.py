@@ -97,7 +97,7 @@ def work(
     read = reading(spec, epilogue, shallow.lines_of)
     assert not isinstance(read, Refusal)
     problem, lines = read
-    strips = problem.images * -(-problem.row_count // config.rows)
+    strips = problem.images.value * -(-problem.row_count // config.rows)
     strips *= -(-spec.out_channels // config.out_channels)
     blocks = config.blocks[0] * config.blocks[1]
     taps = len(problem.phases[0].rows.pixels)

@@ -58,9 +58,7 @@ struct FewOutputChannels {
 
   // The folded weights as [window][column][depth].
   static __device__ __forceinline__ void stage_weights(const T* __restrict__ b, T* shared) {
-    for (int i = threadIdx.x; i < kWeightBytes / 16; i += Threads::kComputing) {
-      reinterpret_cast<uint4*>(shared)[i] = make_uint4(0, 0, 0, 0);
-    }
+    clear_shared<Threads::kComputing>(shared, kWeightBytes);
     Threads::sync_computing();
     for (int e = threadIdx.x; e < P::in_channels * P::out_channels; e += Threads::kComputing) {
       const int d = e / P::out_channels, n = e % P::out_channels;
@@ -125,23 +123,13 @@ struct FewOutputChannels {
       const int phase = run * P::run_phases + column / P::out_channels;
       return column < kRun && (valid >> phase & 1);
     };
-    const auto finished = [&](float sum, int next) {
+    const auto finished = [&](int next) {
       const int column = first + next, phase = run * P::run_phases + column / P::out_channels;
-      return result<P>(sum, out, at + next, column % P::out_channels, zero_fill_at(phase));
+      return result<P>(next == 0 ? low : high, out, at + next, column % P::out_channels,
+                       zero_fill_at(phase));
     };
-    if constexpr (P::word_elements == 2) {
-      if (!inside(first)) return;
-      unsigned word;
-      if constexpr (P::rounds_only) {
-        word = pack<T>(low, high);
-      } else {
-        word = word_of<T>({finished(low, 0), finished(high, 1)});
-      }
-      *reinterpret_cast<unsigned*>(out.c + at) = word;
-    } else {
-      if (inside(first)) out.c[at] = finished(low, 0);
-      if (inside(first + 1)) out.c[at + 1] = finished(high, 1);
-    }
+    store_results<2, P::word_elements == 2 ? kTogether : kApart>(
+        out.c + at, 1, [&](int next) { return inside(first + next); }, finished);
   }
   static __device__ __forceinline__ bool zero_fill_at(int phase) {
     bool found = false;
@@ -165,9 +153,10 @@ struct FewOutputChannels {
     named_sync(pixel_warp + 2, S::k_warps * 32);
   }
 
-  static __device__ __forceinline__ void run(const T* a, const T* b, const Target<P>& out) {
+  static __device__ __forceinline__ void run(const T* a, const T* b, const Target<P>& out,
+                                             int images) {
     extern __shared__ __align__(128) unsigned char shared[];
-    const typename Ring::Range range(blockIdx.x, gridDim.x);
+    const typename Ring::Range range(blockIdx.x, gridDim.x, images);
     if (range.begin == range.end) return;
 
     Stream rows(Loads(range, a, 0, P::in_channels, shared_address(shared)),
@@ -189,54 +178,43 @@ struct FewOutputChannels {
                    pixel_warp * (S::k_warps * kTiles * 2 * 32) + lane;
     int first = range.begin + pixel_warp * kTile;
     typename Ring::Position position(first + lane % kTile, range.begin);
-    const int steps = range.steps();
-#pragma unroll 1
-    for (int step = 0; step < steps; ++step) {
-      rows.acquire(step);
-#pragma unroll 1
-      for (int i = 0; i < S::tiles; ++i) {
-        float sum[kTiles][4] = {};
-        self.multiply(position, pixels, sum);
-        const unsigned lane_element = position.element();
-        const unsigned lane_valid =
-            first + lane % kTile < range.end ? position.outputs() : 0;
-        const unsigned element[2] = {__shfl_sync(~0u, lane_element, lane / 4),
-                                     __shfl_sync(~0u, lane_element, lane / 4 + 8)};
-        const unsigned valid[2] = {__shfl_sync(~0u, lane_valid, lane / 4),
-                                   __shfl_sync(~0u, lane_valid, lane / 4 + 8)};
-        if constexpr (S::k_warps == 1) {
-          static_for<kTiles * 2>([&](auto half) {
-            constexpr int h = half.value % 2;
-            store(sum[half.value / 2][h * 2], sum[half.value / 2][h * 2 + 1], half.value / 2,
-                  valid[h], out, element[h]);
-          });
-        } else {
-          float2* buffer = accumulators + (step * S::tiles + i) % 2 * (kWarps * kTiles * 2 * 32);
-          static_for<kTiles * 2>([&](auto half) {
-            constexpr int h = half.value % 2;
-            buffer[(k_warp * kTiles * 2 + half.value) * 32] =
-                make_float2(sum[half.value / 2][h * 2], sum[half.value / 2][h * 2 + 1]);
-          });
-          wait_for_k_warps(pixel_warp);
-          for (int half = k_warp; half < kTiles * 2; half += S::k_warps) {
-            float2 total = make_float2(0.0f, 0.0f);
+    for_each_tile<S::tiles>(rows, range.steps(), [&](int step, int i) {
+      float sum[kTiles][4] = {};
+      self.multiply(position, pixels, sum);
+      const AccumulatorRows<> rows_of_c(position.element(),
+                                      first + lane % kTile < range.end ? position.outputs() : 0);
+      const auto& element = rows_of_c.element;
+      const auto& valid = rows_of_c.valid;
+      if constexpr (S::k_warps == 1) {
+        static_for<kTiles * 2>([&](auto half) {
+          constexpr int h = half.value % 2;
+          store(sum[half.value / 2][h * 2], sum[half.value / 2][h * 2 + 1], half.value / 2,
+                valid[h], out, element[h]);
+        });
+      } else {
+        float2* buffer = accumulators + (step * S::tiles + i) % 2 * (kWarps * kTiles * 2 * 32);
+        static_for<kTiles * 2>([&](auto half) {
+          constexpr int h = half.value % 2;
+          buffer[(k_warp * kTiles * 2 + half.value) * 32] =
+              make_float2(sum[half.value / 2][h * 2], sum[half.value / 2][h * 2 + 1]);
+        });
+        wait_for_k_warps(pixel_warp);
+        for (int half = k_warp; half < kTiles * 2; half += S::k_warps) {
+          float2 total = make_float2(0.0f, 0.0f);
 #pragma unroll
-            for (int part = 0; part < S::k_warps; ++part) {
-              const float2 value = buffer[(part * kTiles * 2 + half) * 32];
-              total.x += value.x;
-              total.y += value.y;
-            }
-            const int h = half % 2;
-            store(total.x, total.y, half / 2, h ? valid[1] : valid[0], out,
-                  h ? element[1] : element[0]);
+          for (int part = 0; part < S::k_warps; ++part) {
+            const float2 value = buffer[(part * kTiles * 2 + half) * 32];
+            total.x += value.x;
+            total.y += value.y;
           }
+          const int h = half % 2;
+          store(total.x, total.y, half / 2, h ? valid[1] : valid[0], out,
+                h ? element[1] : element[0]);
         }
-        position.template advance<kPixelWarps * kTile>();
-        first += kPixelWarps * kTile;
       }
-      rows.release();
-    }
-    wait_copies<0>();
+      position.template advance<kPixelWarps * kTile>();
+      first += kPixelWarps * kTile;
+    });
   }
 };
 

@@ -69,7 +69,7 @@ def work(
     assert not isinstance(read, Refusal)
     problem, runs = read
     tiles = -(-problem.col_count // config.cols)
-    pixels = problem.images * problem.row_count * tiles * config.cols
+    pixels = problem.images.value * problem.row_count * tiles * config.cols
     blocks = config.blocks[0] * config.blocks[1]
     steps = ceil(ceil(pixels / config.step_pixels) / blocks)
     window = problem.rows.window * problem.cols.window

@@ -103,17 +103,14 @@ struct GroupedDirect {
     if constexpr (P::vector_weights) {
       constexpr int kRowVectors = kWeightCols / kVectorElements;
       constexpr long long kRowStride = kInChannelsInnermost ? P::b_out_channel : P::b_in_channel;
-      for (int e = threadIdx.x; e < kWeightRows * kRowVectors; e += Threads::kComputing) {
+      const auto at = [&](int, int e, auto copy) {
         const int row = e / kRowVectors, col = e % kRowVectors * kVectorElements;
         const int group = block * kGroups + row / kGroupRows;
         const T* source = b + group * P::b_group + row % kGroupRows * kRowStride + col;
         const unsigned target = shared_address(shared) + weight_byte(row, col);
-        for_each_tap<P>([&](auto p, auto i, auto j) {
-          constexpr int tap = tap_index<P>(p.value, i.value, j.value);
-          copy_async(target + tap * kTapBytes, source + tap_weight<P>(p.value, i.value, j.value),
-                     group < P::groups);
-        });
-      }
+        copy_taps<P, kTapBytes>(copy, target, source, group < P::groups);
+      };
+      copy_pieces<kWeightRows * kRowVectors, Threads::kComputing, 16, 0>(threadIdx.x, at);
     } else {
       constexpr int kRealInChannels = P::in_channels / P::packed;
       constexpr int kRealOutChannels = P::out_channels / P::packed;
@@ -260,15 +257,11 @@ struct GroupedDirect {
     hopper::wgmma_commit();
   }
 
-  // The rows of C that a lane has accumulators of, where the epilogue has operands there.
-  struct SumRows {
-    unsigned element[2], valid[2];
-  };
-
+  using Rows = AccumulatorRows<(P::Operands::kCount > 0)>;
   // What is stored for two accumulators of a row, `channel` and the one behind it.
   template <int kOutput>
   static __device__ __forceinline__ unsigned finished(float low, float high,
-                                                      const Target<P>& out, const SumRows& rows,
+                                                      const Target<P>& out, const Rows& rows,
                                                       int half, int channel) {
     constexpr int kPhase = phase_of(kOutput);
     long long element = 0;
@@ -291,7 +284,7 @@ struct GroupedDirect {
                                                const Target<P>& out, int channel,
                                                const unsigned (&element)[kStores],
                                                const unsigned (&valid)[kStores],
-                                               const SumRows& rows) {
+                                               const Rows& rows) {
     constexpr long long offset =
         P::phases[phase_of(kOutput)].offset + row_of(kOutput) * P::c_row_stride;
     unsigned word[kStores][4];
@@ -308,11 +301,10 @@ struct GroupedDirect {
 #pragma unroll
     for (int i = 0; i < kStores; ++i) {
       transpose_quads(word[i]);
-      if (valid[i] >> kOutput & 1) {
-        T* target = out.c + channel + element[i] + offset;
-        *reinterpret_cast<uint4*>(target) =
-            make_uint4(word[i][0], word[i][1], word[i][2], word[i][3]);
-      }
+      store_results<1, kApart>(
+          reinterpret_cast<uint4*>(out.c + channel + element[i] + offset), 1,
+          [&](int) { return valid[i] >> kOutput & 1; },
+          [&](int) { return make_uint4(word[i][0], word[i][1], word[i][2], word[i][3]); });
     }
   }
   // What the stores of a lane begin at: the position of the tile, and the channel of the slice.
@@ -339,14 +331,7 @@ struct GroupedDirect {
       valid[i] = __shfl_sync(~0u, lane_valid, store_position(i));
       if (!has_channel) valid[i] = 0;
     }
-    SumRows rows;
-    if constexpr (P::Operands::kCount > 0) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        rows.element[half] = __shfl_sync(~0u, lane_element, threadIdx.x % 32 / 4 + 8 * half);
-        rows.valid[half] = __shfl_sync(~0u, lane_valid, threadIdx.x % 32 / 4 + 8 * half);
-      }
-    }
+    const Rows rows(lane_element, lane_valid);
     unsigned taps[P::window_cols];
     static_for<P::window_cols>([&](auto col) {
       taps[col.value] = pixels + Ring::offset(position.col * P::col_step + col.value, in_channels);
@@ -377,12 +362,13 @@ struct GroupedDirect {
 
   // A is a pointer, or a map of TMA.
   template <typename A>
-  static __device__ __forceinline__ void run(const A* a, const T* b, const Target<P>& out) {
+  static __device__ __forceinline__ void run(const A* a, const T* b, const Target<P>& out,
+                                             int images) {
     extern __shared__ __align__(1024) unsigned char shared[];
     const int block = blockIdx.x % kChannelBlocks;
     const int parts = gridDim.x / kChannelBlocks, part = blockIdx.x / kChannelBlocks;
     if (part >= parts) return;
-    const typename Ring::Range range(part, parts);
+    const typename Ring::Range range(part, parts, images);
     if (range.begin == range.end) return;
 
     T* weights = reinterpret_cast<T*>(shared + Ring::kBytes);
@@ -420,23 +406,15 @@ struct GroupedDirect {
     const int channel = block * S::channels + warp_channels * kWarpChannels + store_channel();
     int first = range.begin + pixel_warp * kTile;
     typename Ring::Position position(first + lane % kTile, range.begin);
-    const int steps = range.steps();
-#pragma unroll 1
-    for (int step = 0; step < steps; ++step) {
-      rows.acquire(step);
-#pragma unroll 1
-      for (int i = 0; i < S::tiles; ++i) {
-        // A shuffle, as a branch that the compiler cannot prove uniform serialises wgmma.
-        const int group = kWgmma ? __shfl_sync(~0u, first - warp % 4 * kTile, 0) : first;
-        if (group < range.end) {
-          self.tile(position, first + lane % kTile < range.end, pixels, in_channels, out, channel);
-        }
-        position.template advance<kPixelWarps * kTile>();
-        first += kPixelWarps * kTile;
+    for_each_tile<S::tiles>(rows, range.steps(), [&](int, int) {
+      // A shuffle, as a branch that the compiler cannot prove uniform serialises wgmma.
+      const int group = kWgmma ? __shfl_sync(~0u, first - warp % 4 * kTile, 0) : first;
+      if (group < range.end) {
+        self.tile(position, first + lane % kTile < range.end, pixels, in_channels, out, channel);
       }
-      rows.release();
-    }
-    wait_copies<0>();
+      position.template advance<kPixelWarps * kTile>();
+      first += kPixelWarps * kTile;
+    });
   }
 };
 

@@ -96,7 +96,7 @@ def work(
     waves = ceil(channel_blocks * parts / at_once)
     out_channel_tiles = -(-problem.col_count // config.cols)
     rows = -(-problem.row_count // config.rows)
-    pixels = problem.images * rows * out_channel_tiles * config.cols
+    pixels = problem.images.value * rows * out_channel_tiles * config.cols
     steps = ceil(ceil(pixels / config.step_pixels) / parts) * waves
     warp_in_channels = max(1, config.warp_channels // packed.out_channels) * packed.in_channels
     of_product = max(1.0, packed.in_channels / 16)

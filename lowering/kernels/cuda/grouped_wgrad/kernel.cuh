@@ -188,7 +188,7 @@ struct GroupedWgrad {
   // A and C are pointers, or maps of TMA.
   template <typename A>
   static __device__ __forceinline__ void run(const A* a, const A* c, T* b, float* workspace,
-                                             unsigned* counters) {
+                                             unsigned* counters, int images) {
     extern __shared__ __align__(1024) unsigned char shared[];
     const int block = blockIdx.x % kChannelBlocks;
     const int split = blockIdx.x / kChannelBlocks;
@@ -198,8 +198,8 @@ struct GroupedWgrad {
     for (int i = threadIdx.x; i < kZeroBytes / 4; i += S::threads) {
       reinterpret_cast<unsigned*>(shared + kHeldBytes)[i] = 0;
     }
-    const typename Rows::Range range(split, S::splits);
-    const typename Gradients::Range gradient_range(split, S::splits);
+    const typename Rows::Range range(split, S::splits, images);
+    const typename Gradients::Range gradient_range(split, S::splits, images);
     const int channel_a = block * S::channels, channel_c = block * kOutChannels;
     const int left_a = P::groups * P::in_channels - channel_a;
     const int left_c = P::groups * P::out_channels - channel_c;
@@ -287,7 +287,9 @@ struct GroupedWgrad {
     const float total[4] = {accumulators.x, accumulators.y, accumulators.z, accumulators.w};
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      if ((kAllGroups && kAllReal) || to.at[i] >= 0) b[to.at[i]] = result<P>(total[i]);
+      store_results<1, kApart>(
+          b + to.at[i], 1, [&](int) { return (kAllGroups && kAllReal) || to.at[i] >= 0; },
+          [&](int) { return result<P>(total[i]); });
     }
   }
 };

@@ -152,13 +152,13 @@ def is_read_once(problem: DirectProblem, packed: PackedGroups) -> bool:
     pixels_a = problem.rows.extent * problem.cols.extent
     pixels_c = problem.row_count * problem.col_count
     elements = pixels_a * packed.in_channels + pixels_c * packed.out_channels
-    return problem.images * packed.groups * elements * ELEMENT_BYTES <= MOST_ONCE_BYTES
+    return problem.images.value * packed.groups * elements * ELEMENT_BYTES <= MOST_ONCE_BYTES
 
 
 def list_rows(problem: DirectProblem, config: GroupedWgradConfig) -> int:
     """Rows of the list of output pixels, which the parts share."""
     tiles = -(-problem.col_count // config.cols)
-    return problem.images * tiles * -(-problem.row_count // config.rows)
+    return problem.images.value * tiles * -(-problem.row_count // config.rows)
 
 
 def refusal(

@@ -79,7 +79,7 @@ def work(spec: Contraction, epilogue: Epilogue, config: GroupedWgradConfig, targ
     waves = ceil(channel_blocks * splits / at_once)
     out_channel_tiles = -(-problem.col_count // config.cols)
     rows = -(-problem.row_count // config.rows)
-    pixels = problem.images * rows * out_channel_tiles * config.cols
+    pixels = problem.images.value * rows * out_channel_tiles * config.cols
     of_step = grouped_wgrad.step_pixels(packed, config)
     steps = ceil(ceil(pixels / of_step) / splits) * waves
     window = ((config.rows - 1) * problem.rows.step + problem.rows.window) * problem.cols.window

@@ -2,6 +2,7 @@
 // warpgroups and splits, stored.
 #pragma once
 
+#include "epilogue/vector_store.cuh"
 #include "load/tiles.cuh"
 #include "mma/sm80_tile.cuh"
 #include "multi_tap_wgrad/tile.cuh"
@@ -130,7 +131,7 @@ __device__ __forceinline__ void store(typename Epilogue::Stored* out, const Plac
   const long long weight = P::kWeight[place.set][tile8 / C::kN8];
   if (weight < 0) return;
   out += P::kBGroup * place.group + weight;
-  consumer_warpgroups::store_four<P, Epilogue>(out, in_channels, column, accumulators);
+  store_four<P, Epilogue>(out, in_channels, column, accumulators);
 }
 
 // Puts a tile's splits together and stores it.

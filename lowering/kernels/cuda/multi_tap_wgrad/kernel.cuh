@@ -18,9 +18,11 @@
 // lowering/kernels/cuda/multi_tap_wgrad/launch.py writes.
 #pragma once
 
-#include "load/tiles.cuh"
+#include "arith/coordinates.cuh"
+#include "load/pieces.cuh"
 #include "multi_tap_wgrad/accumulators.cuh"
 #include "multi_tap_wgrad/tile.cuh"
+#include "pipeline/multistage.cuh"
 #include "pipeline/warp_specialized.cuh"
 #include "ptx/mbarrier.cuh"
 #include "schedule/partition.cuh"
@@ -32,17 +34,14 @@ namespace convir::multi_tap_wgrad {
 template <class P, bool kIsX>
 __device__ __forceinline__ bool find(int position, int group, typename P::Offset& offset) {
   bool inside = static_cast<unsigned>(position) < static_cast<unsigned>(P::kPixels);
-  unsigned rest = inside ? position : 0;
+  const unsigned number = inside ? position : 0;
   offset = 0;
-#pragma unroll
-  for (int axis = P::kAxes - 1; axis >= 0; --axis) {
-    const unsigned grid = P::kGrid[axis];
-    const unsigned at = axis == 0 ? rest : rest % grid;
-    rest /= axis == 0 ? 1 : grid;
+  const auto grid = [](int axis) { return static_cast<unsigned>(P::kGrid[axis]); };
+  split_number<P::kAxes, true>(number, grid, [&](int axis, unsigned at) {
     const int extent = kIsX ? P::kExtentX[group][axis] : P::kExtentY[axis];
     inside = inside && at < static_cast<unsigned>(extent);
     offset += (kIsX ? P::kStrideX : P::kStrideY)[axis] * static_cast<typename P::Offset>(at);
-  }
+  });
   return inside;
 }
 
@@ -64,8 +63,8 @@ struct Filler {
   const E* y;
   int thread;
 
-  // Copies rows of 32 output pixels in kPieces pieces of kBytes; `to(position, piece)` is where one
-  // goes.
+  // Copies rows of 32 output pixels in kPieces pieces of kBytes; to(position, byte, copy) calls
+  // copy(place) where the one at a byte of a row goes.
   template <bool kIsX, int kPieces, int kBytes, class To>
   __device__ __forceinline__ void copy_rows(const Place<P, C>& place, int position, const E* base,
                                             int limit, const To& to) const {
@@ -73,14 +72,13 @@ struct Filler {
     Offset own;
     const bool inside = find<P, kIsX>(position + lane, place.set, own);
     if (!inside) own = -1;
-#pragma unroll 3
-    for (int k = 0; k < kPieces; ++k) {
-      const int at = (k * 32 + lane) / kPieces, piece = (k * 32 + lane) % kPieces;
+    copy_pieces<32 * kPieces, 32, kBytes, 3>(lane, [&](int, int i, auto copy) {
+      const int at = i / kPieces, piece = i % kPieces;
       const Offset row = __shfl_sync(~0u, own, at);
-      if (piece * (kBytes / 2) < limit) {
-        to(at, piece * kBytes, row < 0 ? base : base + (row + piece * (kBytes / 2)), row >= 0);
-      }
-    }
+      if (piece * (kBytes / 2) >= limit) return;
+      const E* from = row < 0 ? base : base + (row + piece * (kBytes / 2));
+      to(at, piece * kBytes, [&](char* place) { copy(place, from, row >= 0); });
+    });
   }
 
   // Fills 32 output pixels of a stage.
@@ -90,9 +88,9 @@ struct Filler {
     const E* from = x + P::kXGroup * place.group + P::kOffsetX[place.set] + place.in_channels;
     copy_rows<true, kXPieces, P::kXPiece>(
         place, chunk * L::kChunk + block * 32, from, P::kInChannels - place.in_channels,
-        [&](int at, int byte, const E* row, bool inside) {
+        [&](int at, int byte, auto copy) {
           const int unit = byte / 16 ^ at % 8;
-          copy_async<P::kXPiece>(to + at * (kRows * 2) + unit * 16 + byte % 16, row, inside);
+          copy(to + at * (kRows * 2) + unit * 16 + byte % 16);
         });
   }
 
@@ -105,12 +103,11 @@ struct Filler {
     const bool is_first = slot == 0;  // which is repeated behind the last
     copy_rows<false, kYPieces, P::kYPiece>(
         place, chunk * L::kChunk + block * 32 - P::kBase[place.set],
-        y + P::kYGroup * place.group + place.column, P::kOutChannels - place.column, [&](int at, int byte, const E* row, bool inside) {
+        y + P::kYGroup * place.group + place.column, P::kOutChannels - place.column,
+        [&](int at, int byte, auto copy) {
           char* piece = to + byte / 16 * L::kPlaneBytes + at * 16 + byte % 16;
-          copy_async<P::kYPiece>(piece, row, inside);
-          if (is_first && at < kSlab) {
-            copy_async<P::kYPiece>(piece + L::kRing * 16, row, inside);
-          }
+          copy(piece);
+          if (is_first && at < kSlab) copy(piece + L::kRing * 16);
         });
   }
 
@@ -237,28 +234,16 @@ __device__ __forceinline__ void run_uniform(char* shared, const typename P::E* x
     Accumulators<P, C> accumulators;
     accumulators.clear();
     filler.fill_lead(place, work.begin);
-    for (int step = 0; step < C::kStages - 1; ++step) {
-      if (step < steps) filler.fill_step(place, work.begin, step, step);
-      commit_copies();
-    }
-    PipelineState<C::kStages> reading, writing{C::kStages - 1};
     int ring = L::kLead;
-    for (int step = 0; step < steps; ++step) {
-      wait_copies<C::kStages - 2>();
-      see_copies<C>();
-      __syncthreads();
-      if (step + C::kStages - 1 < steps) {
-        filler.fill_step(place, work.begin, step + C::kStages - 1, writing.stage);
-      }
-      commit_copies();
-      accumulators.multiply(shared, reading.stage, ring * L::kChunk, place.set, thread, [] {});
-      accumulators.finish();
-      reading.advance();
-      writing.advance();
-      ring = ring + 1 == L::kRingChunks ? 0 : ring + 1;
-    }
-    wait_copies<0>();
-    __syncthreads();
+    multistage<C::kStages, 1>(
+        steps, [&](int step, int stage) { filler.fill_step(place, work.begin, step, stage); },
+        [] { see_copies<C>(); },
+        [&](int, int stage) {
+          accumulators.multiply(shared, stage, ring * L::kChunk, place.set, thread, [] {});
+          accumulators.finish();
+          ring = ring + 1 == L::kRingChunks ? 0 : ring + 1;
+        },
+        [](int, int) {});
     typename L::Kept kept(accumulators, shared, thread);
     __syncthreads();
     finish_tile<P, C, S, Epilogue>(work, place, kept, shared, out, workspace, flags, thread);

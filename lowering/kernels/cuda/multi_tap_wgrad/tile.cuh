@@ -5,8 +5,6 @@
 
 namespace convir::multi_tap_wgrad {
 
-using consumer_warpgroups::kWarpgroupThreads;
-
 constexpr int kRows = 64;           // input channels of a tile: 16 for each warp of a consumer warpgroup
 constexpr int kSlab = 16;           // output pixels of one multiplication
 constexpr int kGroupChunk = 64;     // output pixels of a chunk, for each consumer warpgroup

@@ -14,9 +14,8 @@
 
 namespace convir {
 
-constexpr int kMostHeld = 64;                  // values of A that a thread holds
-constexpr int kStagedAtOnce = 4;              // weights of a tap whose loads a thread has in flight
-constexpr long long kMostCounted = 1ll << 31;  // units that 32 bits count, and a grid beyond
+constexpr int kMostHeld = 64;     // values of A that a thread holds
+constexpr int kStagedAtOnce = 4;  // weights of a tap whose loads a thread has in flight
 
 // What counts units: 32 bits where they suffice, as divisions by constants are short then.
 template <bool kIsSmall>
@@ -38,9 +37,9 @@ struct SimtDirect {
   static constexpr int kVectors = kChannels / kVector;
   static constexpr int kRowTiles = divide_up(P::rows, S::unroll_rows);
   static constexpr int kColTiles = divide_up(P::cols, S::run);
-  static constexpr long long kWork =
-      static_cast<long long>(P::images) * P::slices * kRowTiles * kColTiles * kVectors;
-  using Index = typename IndexOf<(kWork < kMostCounted)>::Type;
+  static constexpr long long kImageWork =
+      static_cast<long long>(P::slices) * kRowTiles * kColTiles * kVectors;  // units of an image
+  using Index = typename IndexOf<(S::is_counted_in_32_bits != 0)>::Type;
   static constexpr int kWindowRows = (S::unroll_rows - 1) * P::row_step + P::window_rows;
   static constexpr int kWindowCols = (S::run - 1) * P::col_step + P::window_cols;
   // Loads of a pixel, and whether a thread has registers for all pixels of a window.
@@ -223,33 +222,32 @@ struct SimtDirect {
           if (unit.row + i >= P::phases[p].rows || unit.col + j >= P::phases[p].cols) continue;
           const long long element =
               first + P::phases[p].offset + i * P::c_row_stride + j * P::c_col_stride;
-          Vector<T, kVector> vector;
-#pragma unroll
-          for (int v = 0; v < kVector; ++v) {
-            vector[v] =
-                result<P>(accumulators.of[p][i][j][v], out, element + v, unit.channel + v, is_zero_fill<P>(p));
-          }
-          store_whole(out.c + element, vector);
+          store_results<kVector, kAtOnce>(out.c + element, [&](int v) {
+            return result<P>(accumulators.of[p][i][j][v], out, element + v, unit.channel + v,
+                             is_zero_fill<P>(p));
+          });
         }
       }
     });
   }
 
-  static __device__ __forceinline__ void run(const T* a, const T* b, const Target<P>& out) {
+  static __device__ __forceinline__ void run(const T* a, const T* b, const Target<P>& out,
+                                             long long images) {
     extern __shared__ __align__(16) unsigned char shared[];
     float* weights = reinterpret_cast<float*>(shared);
     const Index stride = static_cast<Index>(gridDim.x) * S::threads;
+    const Index work = static_cast<Index>(images * kImageWork);
     Index index = blockIdx.x * static_cast<Index>(S::threads) + threadIdx.x;
     if constexpr (kHoldsWindow) {
       // Pixels are under way while weights are: a short kernel waits for memory once.
       Window window;
-      const bool has_work = index < kWork;
+      const bool has_work = index < work;
       const Unit first(has_work ? index : 0);
       window.load(first, a);
       stage_weights(b, weights);
       __syncthreads();
       if (has_work) compute(first, window, weights, out);
-      for (index += stride; index < kWork; index += stride) {
+      for (index += stride; index < work; index += stride) {
         const Unit unit(index);
         window.load(unit, a);
         compute(unit, window, weights, out);
@@ -257,7 +255,7 @@ struct SimtDirect {
     } else {
       stage_weights(b, weights);
       __syncthreads();
-      for (; index < kWork; index += stride) compute(Unit(index), a, weights, out);
+      for (; index < work; index += stride) compute(Unit(index), a, weights, out);
     }
   }
 };

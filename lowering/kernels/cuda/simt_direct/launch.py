@@ -52,6 +52,9 @@ MOST_CHANNELS = 32
 MOST_PLANAR = 64
 """Products of a pixel of a group in planes up to which times were measured."""
 
+MOST_COUNTED = 1 << 31
+"""Units of threads that 32 bits count, and a grid beyond."""
+
 MOST_WEIGHT_BYTES = 48 << 10
 """Weights of a block: more of them leave no room for other blocks."""
 
@@ -127,7 +130,7 @@ def work(problem: DirectProblem, vectors: Vectors, config: SimtDirectConfig) -> 
     """Threads that have something to compute."""
     spec = problem.contraction
     tiles = -(-problem.row_count // config.rows) * -(-problem.col_count // config.cols)
-    images = problem.images * problem.slices.size
+    images = problem.images.value * problem.slices.size
     return images * tiles * spec.groups * spec.out_channels // vectors.stored
 
 
@@ -192,7 +195,7 @@ def kernels(
     refused = refusal(problem, vectors, config, target)
     if refused is not None:
         return refused
-    threads = config.warps * WARP
+    threads, units = config.warps * WARP, work(problem, vectors, config)
     schedule = {
         "vector": vectors.stored,
         "read": vectors.read,
@@ -200,6 +203,7 @@ def kernels(
         "run": config.cols,
         "threads": threads,
         "shared_bytes": shared_bytes(problem),
+        "is_counted_in_32_bits": int(units < MOST_COUNTED),
     }
     features = {
         "in_channels": contraction.in_channels,
@@ -212,8 +216,7 @@ def kernels(
         "c_channel": contraction.c.stride,
         **slice_features(problem.slices),
     }
-    blocks = -(-work(problem, vectors, config) // threads)
-    grid = min(blocks, config.blocks[0] * config.blocks[1])
+    grid = min(-(-units // threads), config.blocks[0] * config.blocks[1])
     return launch(
         "simt_direct/kernel.cuh",
         "SimtDirect",

@@ -4,6 +4,7 @@
 // writes it.
 #pragma once
 
+#include "arith/coordinates.cuh"
 #include "load/tiles.cuh"
 
 namespace convir {
@@ -24,6 +25,12 @@ struct Rows {
   long long offset, stride[kAxes];
 };
 
+// visit(axis, coordinate) of an output pixel or a tap, the innermost axis first.
+template <class P, class Visit>
+__device__ __forceinline__ void along(const int (&sizes)[P::kAxes], int number, Visit&& visit) {
+  split_number<P::kAxes, true>(number, [&](int axis) { return sizes[axis]; }, visit);
+}
+
 // Where an output pixel reads A for the tap 0, and where it stores.
 template <class P>
 struct Position {
@@ -42,14 +49,10 @@ __device__ __forceinline__ Position<P> position(int phase, int x) {
     return result;
   }
   result.offset = 0;
-  int rest = x;
-#pragma unroll
-  for (int axis = P::kAxes - 1; axis >= 0; --axis) {
-    const int at = axis == 0 ? rest : rest % in.size[axis];
-    rest /= axis == 0 ? 1 : in.size[axis];
+  along<P>(in.size, x, [&](int axis, int at) {
     result.at[axis] = at * in.step[axis];
     result.offset += static_cast<typename P::AOffset>(in.row[axis]) * result.at[axis];
-  }
+  });
   return result;
 }
 
@@ -59,13 +62,9 @@ __device__ __forceinline__ Offset out_offset(int phase, int x) {
   const auto& in = P::kPhase[phase];
   Offset offset = static_cast<Offset>(in.out);
   if constexpr (P::kCLinear != 0) return offset + static_cast<Offset>(P::kCLinear) * x;
-  int rest = x;
-#pragma unroll
-  for (int axis = P::kAxes - 1; axis >= 0; --axis) {
-    const int at = axis == 0 ? rest : rest % in.size[axis];
-    rest /= axis == 0 ? 1 : in.size[axis];
+  along<P>(in.size, x, [&](int axis, int at) {
     offset += static_cast<Offset>(in.out_stride[axis]) * at;
-  }
+  });
   return offset;
 }
 
@@ -75,13 +74,7 @@ __device__ __forceinline__ long long epilogue_row(int phase, int i, int x) {
   const auto& in = P::kPhase[phase];
   const auto& operand = P::kEpilogue[phase][i];
   long long offset = operand.offset;
-  int rest = x;
-#pragma unroll
-  for (int axis = P::kAxes - 1; axis >= 0; --axis) {
-    const int at = axis == 0 ? rest : rest % in.size[axis];
-    rest /= axis == 0 ? 1 : in.size[axis];
-    offset += operand.stride[axis] * at;
-  }
+  along<P>(in.size, x, [&](int axis, int at) { offset += operand.stride[axis] * at; });
   return offset;
 }
 
@@ -117,14 +110,11 @@ __device__ __forceinline__ Tap<P> tap(int phase, int j) {
   result.offset = static_cast<typename P::AOffset>(P::kAStride) * in_channels;
   result.weight = static_cast<typename P::BOffset>(P::kBInChannel) * in_channels +
                   static_cast<typename P::BOffset>(in.weight);
-#pragma unroll
-  for (int axis = P::kAxes - 1; axis >= 0; --axis) {
-    const int number = axis == 0 ? rest : rest % in.along[axis];
-    rest /= axis == 0 ? 1 : in.along[axis];
+  along<P>(in.along, rest, [&](int axis, int number) {
     result.at[axis] = in.first[axis] + number * in.tap_step[axis];
     result.offset += static_cast<typename P::AOffset>(in.row[axis]) * result.at[axis];
     result.weight += static_cast<typename P::BOffset>(in.tap_weight[axis]) * number;
-  }
+  });
   return result;
 }
 
@@ -156,12 +146,7 @@ struct TapWalk {
       const auto& in = P::kPhase[phase];
       first = tap<P>(phase, begin);
       in_channels = begin % P::kInChannels;
-      int rest = begin / P::kInChannels;
-#pragma unroll
-      for (int axis = P::kAxes - 1; axis >= 0; --axis) {
-        number[axis] = axis == 0 ? rest : rest % in.along[axis];
-        rest /= axis == 0 ? 1 : in.along[axis];
-      }
+      along<P>(in.along, begin / P::kInChannels, [&](int axis, int at) { number[axis] = at; });
     }
   }
 

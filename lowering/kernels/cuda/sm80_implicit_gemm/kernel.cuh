@@ -9,9 +9,12 @@
 // them.
 #pragma once
 
+#include "epilogue/vector_store.cuh"
+#include "load/pieces.cuh"
 #include "load/tiles.cuh"
 #include "mma/simt_tile.cuh"
 #include "mma/sm80_tile.cuh"
+#include "pipeline/multistage.cuh"
 #include "sm80_implicit_gemm/addresses.cuh"
 
 namespace convir {
@@ -45,13 +48,13 @@ struct Loader {
   __device__ __forceinline__ void fetch(char* tile) {
     if constexpr (T::kLineIsReduced) {
       const auto moving = walk.at(at);
-#pragma unroll
-      for (int pass = 0; pass < T::kPasses; ++pass) move(tile, pass, fixed[pass], moving);
+      copy_lines([&](int pass, int to, auto copy) {
+        move(tile, pass, to, fixed[pass], moving, copy);
+      });
     } else {
-#pragma unroll
-      for (int pass = 0; pass < T::kPasses; ++pass) {
-        move(tile, pass, fixed[0], walk.at(line + pass * T::kLinesAtOnce));
-      }
+      copy_lines([&](int pass, int to, auto copy) {
+        move(tile, pass, to, fixed[0], walk.at(to), copy);
+      });
     }
     walk.advance();
   }
@@ -69,20 +72,23 @@ struct Loader {
     }
   }
 
-  template <class Moving>
-  __device__ __forceinline__ void move(char* tile, int pass, const Fixed& outer,
-                                       const Moving& moving) {
-    const int to = line + pass * T::kLinesAtOnce;
-    if (T::kLines % T::kLinesAtOnce != 0 && to >= T::kLines) return;
+  // one(pass, line, copy) for a thread's vectors, one of a line.
+  template <class One>
+  __device__ __forceinline__ void copy_lines(One&& one) const {
+    copy_pieces<T::kLines, T::kLinesAtOnce, T::kIsAsync ? T::kWidth * sizeof(E) : 4>(line, one);
+  }
+  template <class Moving, class Copy>
+  __device__ __forceinline__ void move(char* tile, int pass, int to, const Fixed& outer,
+                                       const Moving& moving, Copy copy) {
     bool inside;
     const E* from = source.find(outer, moving, inside);
     if constexpr (T::kIsAsync) {
-      copy_async<T::kWidth * sizeof(E)>(tile + T::byte(to, at), from, inside);
+      copy(tile + T::byte(to, at), from, inside);
     } else if (inside) {
       staged[pass] = *reinterpret_cast<const Vector<E, T::kWidth>*>(from);
     } else {
 #pragma unroll
-      for (int i = 0; i < T::kWidth; ++i) staged[pass].of[i] = narrow<E>(0.0f);
+      for (int i = 0; i < T::kWidth; ++i) staged[pass][i] = narrow<E>(0.0f);
     }
   }
 };
@@ -153,9 +159,7 @@ __device__ __forceinline__ void store_vector(typename E::Stored* out,
                                              const typename E::Pointers& pointers,
                                              const RowOffsets<P, E>* rows, int column,
                                              const Sum (&accumulators)[kVector], bool is_zero_fill) {
-  Vector<typename E::Stored, kVector> stored;
-#pragma unroll
-  for (int i = 0; i < kVector; ++i) {
+  const auto stored = [&](int i) {
     const RowOffsets<P, E>& row = rows[C::kStoredAlongOutChannels ? 0 : i];
     const int n = C::kStoredAlongOutChannels ? column + i : column;
     long long at[E::kOperands > 0 ? E::kOperands : 1] = {};
@@ -163,9 +167,9 @@ __device__ __forceinline__ void store_vector(typename E::Stored* out,
     for (int k = 0; k < E::kOperands; ++k) {
       at[k] = row.of[k] + (P::kComputesB ? P::kBOutChannel : P::kEpilogueColumn[k]) * n;
     }
-    stored.of[i] = is_zero_fill ? E::zero_fill(pointers, at) : E::apply(accumulators[i], pointers, at);
-  }
-  *reinterpret_cast<decltype(stored)*>(out + (rows[0].out + out_channel_stride<P>() * column)) = stored;
+    return is_zero_fill ? E::zero_fill(pointers, at) : E::apply(accumulators[i], pointers, at);
+  };
+  store_results<kVector>(out + (rows[0].out + out_channel_stride<P>() * column), stored);
 }
 
 template <class P, class C, class E>
@@ -256,39 +260,19 @@ struct Product {
     Loader<ATile, ASource<P, C::kBK>> rows({tile.phase, a}, tile.row, begin);
     Loader<BTile, OtherSource<P, C::kBK>> out_channels({tile.phase, b}, tile.column, begin);
     const int steps = (end - begin + C::kBK - 1) / C::kBK;
-#pragma unroll
-    for (int s = 0; s < C::kStages - 1; ++s) {
-      if (s < steps) {
-        char* stage = shared + s * kStageBytes;
-        rows.fetch(stage);
-        out_channels.fetch(stage + ATile::kBytes);
-        rows.finish(stage);
-        out_channels.finish(stage + ATile::kBytes);
-      }
-      commit_copies();
-    }
-    int reading = 0, writing = C::kStages - 1;
-    for (int step = 0; step < steps; ++step) {
-      wait_copies<C::kStages - 2>();
-      __syncthreads();
-      const int next = step + C::kStages - 1;
-      char* to = shared + writing * kStageBytes;
-      if (next < steps) {
-        rows.fetch(to);
-        out_channels.fetch(to + ATile::kBytes);
-      }
-      commit_copies();
-      const char* from = shared + reading * kStageBytes;
-      multiply(from, from + ATile::kBytes);
-      if (next < steps) {
-        rows.finish(to);
-        out_channels.finish(to + ATile::kBytes);
-      }
-      reading = reading + 1 == C::kStages ? 0 : reading + 1;
-      writing = writing + 1 == C::kStages ? 0 : writing + 1;
-    }
-    wait_copies<0>();
-    __syncthreads();
+    const auto of_stage = [&](int stage) { return shared + stage * kStageBytes; };
+    multistage<C::kStages, C::kStages>(
+        steps,
+        [&](int, int stage) {
+          rows.fetch(of_stage(stage));
+          out_channels.fetch(of_stage(stage) + ATile::kBytes);
+        },
+        [] {},
+        [&](int, int stage) { multiply(of_stage(stage), of_stage(stage) + ATile::kBytes); },
+        [&](int, int stage) {
+          rows.finish(of_stage(stage));
+          out_channels.finish(of_stage(stage) + ATile::kBytes);
+        });
   }
 };
 

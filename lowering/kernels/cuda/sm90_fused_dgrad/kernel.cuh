@@ -12,12 +12,15 @@
 //   kPhases, kShifts              phases are ordered by their place in C
 //   matrix[shift][phase]          of B, -1 where the phase has no such tap
 //   shift(i), used(i)             a `Tap`; the matrices in the order of their use
-//   kPixels, sizes, corner, steps, strides   of the output pixels of all phases together
+//   kPixels, sizes, corner, steps, strides   of the output pixels of all phases together;
+//                                  kPixels counts those of an image, of which a launch hands over
+//                                  how many there are
 //   phase_sizes[phase], offsets[phase]          of one phase: its output pixels, its place in C
 //   kRun                          phases whose columns follow each other in C
 //   kSharedBytes                  dynamic shared memory of a block
 #pragma once
 
+#include "arith/sizes.cuh"
 #include "epilogue/wgmma_store.cuh"
 #include "mma/sm90_tile.cuh"
 #include "pipeline/warp_specialized.cuh"
@@ -82,12 +85,11 @@ struct FusedDgradKernel {
   using Output = typename Epilogue::Stored;
   using Pointers = typename Epilogue::Pointers;
 
-  static constexpr int kConsumers = 2, kWarpgroup = 128;
-  static constexpr int kThreads = (1 + kConsumers) * kWarpgroup, kConsumerRegisters = 232;
+  static constexpr int kConsumers = 2;
+  static constexpr int kThreads = (1 + kConsumers) * kWarpgroupThreads, kConsumerRegisters = 232;
   static constexpr int kRows = 64, kBlockK = 64, kStages = Config::kStages;
   static constexpr int kWidth = Problem::kPhases * Problem::kOutChannels;
   static constexpr int kChunksK = (Problem::kInChannels + kBlockK - 1) / kBlockK;
-  static constexpr int kTiles = (Problem::kPixels + kRows - 1) / kRows;
 
   // A matrix of B, 64 input channels of it: blocks of as many columns as a swizzled row has, or
   // columns of 64 input channels.
@@ -121,15 +123,16 @@ struct FusedDgradKernel {
 
   unsigned stages, weights, staging, loaded;
   Pipeline<kStages> pipeline;  // of the consumer
-  int consumer;
+  int consumer, pixels;
 
-  __device__ FusedDgradKernel(const char* memory, int consumer)
+  __device__ FusedDgradKernel(const char* memory, int consumer, int images)
       : stages(hopper::to_atom(shared_address(memory))),
         weights(stages + kConsumers * kStages * kBytesA),
         staging(weights + kBytesB),
         loaded(staging + kConsumers * (4 * WarpStaging::kBytes + pipeline.kBytes)),
         pipeline(staging + kConsumers * 4 * WarpStaging::kBytes + consumer * pipeline.kBytes),
-        consumer(consumer) {
+        consumer(consumer),
+        pixels(images * Problem::kPixels) {
     stages += consumer * kStages * kBytesA;
   }
 
@@ -142,17 +145,21 @@ struct FusedDgradKernel {
 
   // The tiles of a consumer: every other one of the block's.
   struct Tiles {
-    int consumer;
+    int consumer, tiles;
 
     template <class Body>
     __device__ __forceinline__ void for_each(Body&& body) const {
       const int step = static_cast<int>(gridDim.x) * kConsumers;
-      for (int tile = static_cast<int>(blockIdx.x) * kConsumers + consumer; tile < kTiles;
+      for (int tile = static_cast<int>(blockIdx.x) * kConsumers + consumer; tile < tiles;
            tile += step) {
         body(tile);
       }
     }
   };
+
+  __device__ __forceinline__ Tiles tiles() const {
+    return {consumer, (pixels + kRows - 1) / kRows};
+  }
 
   // One thread: all matrices of B.
   __device__ void load_weights(const hopper::TensorMap& b) const {
@@ -170,7 +177,7 @@ struct FusedDgradKernel {
 
   // One thread of each consumer: the tiles of A of every shift.
   __device__ void produce(const hopper::TensorMap& a) const {
-    convir::produce(Tiles{consumer}, pipeline, [&](int tile, Producer<kStages>& produce) {
+    convir::produce(tiles(), pipeline, [&](int tile, Producer<kStages>& produce) {
       int at[5] = {};
       window_at<Problem::kSpatial>(tile * kRows, Problem::sizes, Problem::steps, Problem::corner,
                                    at);
@@ -222,7 +229,7 @@ struct FusedDgradKernel {
 
   // A warpgroup of each consumer.
   __device__ __forceinline__ void consume(Output* c, const Pointers& operands) const {
-    const int warp = threadIdx.x % kWarpgroup / 32;
+    const int warp = threadIdx.x % kWarpgroupThreads / 32;
     wait_barrier(loaded, 0);
     const auto reduce = [&](int, Accumulators& d, Consumer<kStages>& full) {
 #pragma unroll
@@ -241,15 +248,15 @@ struct FusedDgradKernel {
       return true;
     };
     convir::consume<Accumulators>(
-        Tiles{consumer}, pipeline, reduce, [&](int tile, const Accumulators& d) {
+        tiles(), pipeline, reduce, [&](int tile, const Accumulators& d) {
           store(d, tile * kRows + warp * kWarpRows,
                 staging + (consumer * 4 + warp) * WarpStaging::kBytes, c, operands);
         });
   }
 
-  static __device__ __forceinline__ FusedDgradRow<Problem> row_at(int number) {
+  __device__ __forceinline__ FusedDgradRow<Problem> row_at(int number) const {
     FusedDgradRow<Problem> row = {0, 0};
-    if (number >= Problem::kPixels) return row;
+    if (number >= pixels) return row;
     int at[kMaxAxes];
     pixels_of(number, Problem::sizes, at);
     row.offset = offset_of(at, Problem::strides);
@@ -260,8 +267,8 @@ struct FusedDgradKernel {
     return row;
   }
 
-  static __device__ __forceinline__ void store(const Accumulators& d, int m, unsigned to, Output* c,
-                                               const Pointers& operands) {
+  __device__ __forceinline__ void store(const Accumulators& d, int m, unsigned to, Output* c,
+                                        const Pointers& operands) const {
     constexpr int kOutChannels = Config::kStoreChannels;
     constexpr int kRunChannels = Problem::kRun * Problem::kOutChannels;
     const FusedDgradRow<Problem> whole = row_at(m + threadIdx.x % kWarpRows);
@@ -281,13 +288,13 @@ struct FusedDgradKernel {
 template <class Problem, class Config>
 __device__ __forceinline__ void contract_fused_dgrad(typename Problem::Epilogue::Stored* c,
                                                 const typename Problem::Epilogue::Pointers& operands,
-                                                const hopper::TensorMap& b,
+                                                int images, const hopper::TensorMap& b,
                                                 const hopper::TensorMap& a) {
   using Kernel = FusedDgradKernel<Problem, Config>;
   extern __shared__ char memory[];
-  const int warpgroup = threadIdx.x / Kernel::kWarpgroup;
+  const int warpgroup = threadIdx.x / kWarpgroupThreads;
   if (threadIdx.x < Kernel::kConsumers) {
-    Kernel(memory, threadIdx.x).init_barriers();
+    Kernel(memory, threadIdx.x, images).init_barriers();
   } else if (threadIdx.x == 32) {
     hopper::prefetch_map(&a);
     hopper::prefetch_map(&b);
@@ -298,14 +305,14 @@ __device__ __forceinline__ void contract_fused_dgrad(typename Problem::Epilogue:
   Roles<true, kProducerRegisters, Kernel::kConsumerRegisters>::run(
       warpgroup == 0,
       [&] {
-        const Kernel kernel(memory, threadIdx.x / 32 % Kernel::kConsumers);
+        const Kernel kernel(memory, threadIdx.x / 32 % Kernel::kConsumers, images);
         if (threadIdx.x < 32 * Kernel::kConsumers) {
           if (threadIdx.x % 32 == 0) kernel.produce(a);
         } else if (threadIdx.x == 32 * Kernel::kConsumers) {
           kernel.load_weights(b);
         }
       },
-      [&] { Kernel(memory, warpgroup - 1).consume(c, operands); });
+      [&] { Kernel(memory, warpgroup - 1, images).consume(c, operands); });
 }
 
 }  // namespace convir::wgmma

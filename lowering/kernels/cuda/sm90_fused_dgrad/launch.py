@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.epilogue_operands import linear_operands
 from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer, TensorMap
+from convir.lowering.kernels.cuda.sizes import Sizes
 from convir.lowering.kernels.cuda.sm90_fused_dgrad.config import (
     CONSUMERS,
     ROWS,
@@ -96,6 +97,7 @@ def kernels(
         (
             Pointer("c"),
             *(Pointer("epilogue", i) for i in range(len(epilogue.operands))),
+            *Sizes.of({"images": problem.images}).arguments,
             _weight_map(spec, problem),
             im2col_map(Pointer("a"), spec.a.type, spec.in_channels, problem.rows, BLOCK_K, ROWS),
         ),

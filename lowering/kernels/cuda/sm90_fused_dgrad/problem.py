@@ -12,6 +12,7 @@ from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import (
     RowMap,
     in_pieces,
     padded,
+    shared_size,
     sliding_maps,
     taps_of,
     unsupported,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from convir.lowering.bodies.contraction.spec import Contraction, Phase
     from convir.lowering.kernels.cuda.epilogue_operands import LinearOperand
+    from convir.lowering.kernels.protocol import Size
 
 MAX_COLUMNS = 256
 """Of all phases together: what a warpgroup keeps accumulators of."""
@@ -57,6 +59,11 @@ class FusedDgradProblem:
     filter_by_in_channel: bool
     operands: tuple[LinearOperand, ...] = ()
     """What the epilogue reads besides."""
+
+    @property
+    def images(self) -> Size:
+        """Output pixels along the last axis, where all phases have as many."""
+        return shared_size([self.sizes, *(sizes for sizes, _ in self.phases)])
 
     @property
     def pixels(self) -> int:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
 from convir.lowering.kernels.cuda.epilogue_operands import operands_source
-from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import MAX_SPATIAL
+from convir.lowering.kernels.cuda.sizes import Sizes, value_of
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import MAX_SPATIAL, of_image
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.source import braced
 
 if TYPE_CHECKING:
@@ -27,8 +28,10 @@ def source_of(
 ) -> str:
     """CUDA C++ with the kernel `SYMBOL`.
 
-    Its arguments are C, the operands of the epilogue, the maps of B and of A.
+    Its arguments are C, the operands of the epilogue, `problem.images` if launches hand it over,
+    and the maps of B and of A.
     """
+    images = Sizes.of({"images": problem.images})
     slides = problem.rows.slides
     blank = (0,) * (MAX_SPATIAL - len(slides))
     numbers = {
@@ -38,7 +41,7 @@ def source_of(
         "kOutChannels": problem.out_channels,
         "kPhases": len(problem.phases),
         "kShifts": len(problem.shifts),
-        "kPixels": problem.pixels,
+        "kPixels": problem.pixels // value_of(problem.images),
         "kRun": problem.run,
         "kSharedBytes": shared_bytes,
     }
@@ -46,20 +49,29 @@ def source_of(
     spatial = "[convir::wgmma::kMaxSpatial]"
     arrays = {
         f"int matrix{shifts}{phases}": braced([braced(row) for row in problem.matrices]),
-        f"int sizes{axes}": braced(problem.sizes),
+        f"int sizes{axes}": braced(of_image(problem.sizes, problem.images)),
         f"int corner{spatial}": braced([*(slide.corner for slide in slides), *blank]),
         f"int steps{spatial}": braced([*(slide.step for slide in slides), *blank]),
         f"long long strides{axes}": braced(problem.strides),
-        f"int phase_sizes{phases}{axes}": braced([braced(sizes) for sizes, _ in problem.phases]),
+        f"int phase_sizes{phases}{axes}": braced(
+            [braced(of_image(sizes, problem.images)) for sizes, _ in problem.phases]
+        ),
         f"long long offsets{phases}": braced([offset for _, offset in problem.phases]),
     }
     taps = "".join(f"    {braced([braced(shift), 0])},\n" for shift in problem.shifts)
     used = [matrix for row in problem.matrices for matrix in row if matrix >= 0]
     names = [f"e{i}" for i in range(len(epilogue.operands))]
-    pointers = "".join(
-        f"const {CPP_TYPES[operand.type]}* {name}, "
-        for name, operand in zip(names, epilogue.operands, strict=True)
-    )
+    given = [
+        "Epilogue::Stored* c",
+        *(
+            f"const {CPP_TYPES[operand.type]}* {name}"
+            for name, operand in zip(names, epilogue.operands, strict=True)
+        ),
+        *images.parameters,
+        "const __grid_constant__ TensorMap b",
+        "const __grid_constant__ TensorMap a",
+    ]
+    handed = ["c", braced(names), *(images.scalars or ["1"]), "b", "a"]
     instance = f"convir::wgmma::FusedDgradConfig<{config.stages}, {config.store_channels}>"
     return (
         f"// {config}\n"
@@ -81,9 +93,7 @@ def source_of(
         f"using Config = {instance};\n"
         'extern "C" __global__ void '
         "__launch_bounds__(convir::wgmma::FusedDgradKernel<Problem, Config>::kThreads, 1)\n"
-        f"{SYMBOL}(Epilogue::Stored* c, {pointers}const __grid_constant__ TensorMap b,"
-        " const __grid_constant__ TensorMap a) {\n"
-        "  convir::wgmma::contract_fused_dgrad<Problem, Config>("
-        f"c, {{{', '.join(names)}}}, b, a);\n"
+        f"{SYMBOL}({', '.join(given)}) {{\n"
+        f"  convir::wgmma::contract_fused_dgrad<Problem, Config>({', '.join(handed)});\n"
         "}\n"
     )

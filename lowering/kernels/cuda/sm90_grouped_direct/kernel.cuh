@@ -9,6 +9,7 @@
 #pragma once
 
 #include "epilogue/direct_store.cuh"
+#include "load/pieces.cuh"
 #include "pipeline/warp_specialized.cuh"
 #include "ptx/cluster.cuh"
 #include "ptx/mbarrier.cuh"
@@ -24,7 +25,7 @@ template <typename P, typename S>
 class Sm90GroupedDirect {
   using T = typename P::Element;
   using L = StripLayout<P, S>;
-  static constexpr int kWarpgroupThreads = L::kWarpgroupThreads, kConsumerThreads = L::kConsumerThreads;
+  static constexpr int kConsumerThreads = L::kConsumerThreads;
   // Named barriers: the turn of a warpgroup, its part of what is stored may be written, and is; and
   // at the start weights are there, which one thing waits for after the other: the first warpgroup,
   // further strips, the second warpgroup, and what is stored in the place of weights.
@@ -42,25 +43,19 @@ class Sm90GroupedDirect {
     constexpr long long kRowStride = kInChannelsInnermost ? P::b_out_channel : P::b_in_channel;
     constexpr int kVector = L::kGroupChannels < 8 ? L::kGroupChannels : 8;  // elements of a copy
     constexpr int kVectors = L::kChannels / kVector;
-#pragma unroll
-    for (int i = threadIdx.x; i < L::kChannels * kVectors; i += kWarpgroupThreads) {
+    const auto at = [&](int, int i, auto copy) {
       const int row = i / kVectors, first = i % kVectors * kVector;
       const bool inside = row / L::kGroupChannels == first / L::kGroupChannels;
       const T* source = b + (group * P::packed + row / L::kGroupChannels) * P::b_group +
                         row % L::kGroupChannels * kRowStride + first % L::kGroupChannels;
 #pragma unroll 1
       for (int slice = 0; slice < P::slice_taps; ++slice) {
-        for_each_tap<P>([&](auto p, auto row_tap, auto col_tap) {
-          constexpr int tap = tap_index<P>(p.value, row_tap.value, col_tap.value);
-          const unsigned matrix = shared + slice * L::kSliceBytes + tap * L::kTapBytes;
-          copy_async<2 * kVector>(
-              matrix + row * L::kWeightPitch + first * 2,
-              source + P::slice_weight + slice * P::slice_weight_step +
-                  tap_weight<P>(p.value, row_tap.value, col_tap.value),
-              inside);
-        });
+        copy_taps<P, L::kTapBytes>(
+            copy, shared + slice * L::kSliceBytes + row * L::kWeightPitch + first * 2,
+            source + P::slice_weight + slice * P::slice_weight_step, inside);
       }
-    }
+    };
+    copy_pieces<L::kChannels * kVectors, kWarpgroupThreads, 2 * kVector>(threadIdx.x, at);
     commit_copies();
   }
 
@@ -100,9 +95,11 @@ class Sm90GroupedDirect {
 
   // The strips of a block: every so many of its group, so that all blocks together read one stretch
   // of memory after the other.
-  static constexpr int kAllStrips = P::images * P::slices * L::kStrips;
   struct Strips {
     int group = blockIdx.x % P::groups, first = blockIdx.x / P::groups;
+    int end;
+    __device__ __forceinline__ explicit Strips(int images)
+        : end(images * (P::slices * L::kStrips)) {}
   };
   // Where a strip of C begins.
   struct Place {
@@ -122,11 +119,12 @@ class Sm90GroupedDirect {
 
   // What a block loads, in order: its strips, of each the slices of A that it reads.
   struct Loads {
-    int strip, tap = 0;
-    __device__ __forceinline__ explicit Loads(const Strips& strips) : strip(strips.first) {
+    int strip, end, tap = 0;
+    __device__ __forceinline__ explicit Loads(const Strips& strips)
+        : strip(strips.first), end(strips.end) {
       if (are_left() && !Place(strip).reads(tap)) advance();
     }
-    __device__ __forceinline__ bool are_left() const { return strip < kAllStrips; }
+    __device__ __forceinline__ bool are_left() const { return strip < end; }
     __device__ __forceinline__ void advance() {
       do {
         if (++tap < P::slice_taps) continue;
@@ -263,7 +261,7 @@ class Sm90GroupedDirect {
     const unsigned stage = shared + L::kStage + kFirst * L::kPairBytes;
     PipelineState<S::stages> ring;
 #pragma unroll 1
-    for (int strip = strips.first; strip < kAllStrips; strip += S::group_blocks) {
+    for (int strip = strips.first; strip < strips.end; strip += S::group_blocks) {
       const Place at(strip);
       float sum[kAccumulators];
 #pragma unroll
@@ -304,7 +302,7 @@ class Sm90GroupedDirect {
     const unsigned stage = shared + L::kStage + first * L::kPairBytes;
     const bool asks = threadIdx.x % 32 == 0;
 #pragma unroll 1
-    for (int strip = strips.first; strip < kAllStrips; strip += S::group_blocks) {
+    for (int strip = strips.first; strip < strips.end; strip += S::group_blocks) {
       if (asks) hopper::wait_stores_read();
       __syncwarp();
       named_arrive(kFreed + group, kStoring);
@@ -329,10 +327,11 @@ class Sm90GroupedDirect {
 
  public:
   static __device__ __forceinline__ void run(const hopper::TensorMap* a, const T* b,
-                                             const Target<P>& out, const hopper::TensorMap* c) {
+                                             const Target<P>& out, const hopper::TensorMap* c,
+                                             int images) {
     extern __shared__ __align__(1024) unsigned char memory[];
     const unsigned shared = shared_address(memory);
-    const Strips strips;
+    const Strips strips(images);
     Loads loads(strips);
     const bool asks = threadIdx.x == kConsumerThreads;
     if (threadIdx.x < kWarpgroupThreads) stage_weights(b, shared + L::kWeights, strips.group);

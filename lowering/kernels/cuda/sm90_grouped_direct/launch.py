@@ -216,7 +216,7 @@ def _configs(
     of_image = max(2, -(-problem.row_count // 2))
     for strips in range(1, of_image // 2 + 1):
         row_pairs = -(-of_image // strips)
-        all_strips = problem.images * problem.slices.size * -(-of_image // row_pairs)
+        all_strips = problem.images.value * problem.slices.size * -(-of_image // row_pairs)
         group_blocks = _group_blocks(packed.groups, all_strips, gpu)
         for stages in (STAGES, STAGES - 1) if problem.slices.taps > 1 else (STAGES,):
             yield Sm90GroupedDirectConfig(row_pairs, stages, group_blocks, (gpu.multiprocessors, 1))
@@ -225,7 +225,7 @@ def _configs(
 def _steps(problem: DirectProblem, packed: PackedGroups, config: Sm90GroupedDirectConfig) -> int:
     """What multiprocessors multiply one after the other, in output pixels."""
     of_image = -(-problem.row_count // (2 * config.row_pairs))
-    strips = problem.images * problem.slices.size * of_image
+    strips = problem.images.value * problem.slices.size * of_image
     rounds = -(-packed.groups * config.group_blocks // config.blocks[0]) * -(
         -strips // config.group_blocks
     )
@@ -302,7 +302,7 @@ def _maps(
     a = TensorMap(
         Pointer("a"),
         element,
-        (all_channels, cols.extent, rows.extent, *a_slices, problem.images),
+        (all_channels, cols.extent, rows.extent, *a_slices, problem.images.value),
         map_strides(a_strides),
         (CHANNELS, pitch, 2 * _box_rows(problem, config.row_pairs) - 1, *one, 1),
         64,
@@ -311,7 +311,7 @@ def _maps(
     c = TensorMap(
         Pointer("c"),
         element,
-        (all_channels, problem.col_count, problem.row_count, *c_slices, problem.images),
+        (all_channels, problem.col_count, problem.row_count, *c_slices, problem.images.value),
         map_strides(c_strides),
         (CHANNELS, pitch, 2, *one, 1),
         64,

@@ -35,7 +35,6 @@ struct StripLayout {
 
   // Two warpgroups have half of the pairs each.
   static constexpr int kGroups = 2;
-  static constexpr int kWarpgroupThreads = 128;
   static constexpr int kConsumerThreads = kGroups * kWarpgroupThreads;
   static constexpr int kFirstRowPairs = S::row_pairs / kGroups;
   static_assert(S::boxes == 1 || kFirstRowPairs + P::window_rows / 2 <= kBoxRows);

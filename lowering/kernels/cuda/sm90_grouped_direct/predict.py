@@ -57,7 +57,7 @@ def work(
     assert not isinstance(read, Refusal)
     problem, packed = read
     of_image = -(-problem.row_count // (2 * config.row_pairs))
-    strips = problem.images * problem.slices.size * of_image
+    strips = problem.images.value * problem.slices.size * of_image
     rounds = -(-packed.groups * config.group_blocks // config.blocks[0]) * -(
         -strips // config.group_blocks
     )

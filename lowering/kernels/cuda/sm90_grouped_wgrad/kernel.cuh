@@ -44,7 +44,6 @@ class Sm90GroupedWgrad {
   // Output pixels are those of C and `kDown` rows more, where only what is moved down lies inside.
   // A strip is `rows` rows of them.
   static constexpr int kStrips = divide_up(P::rows + kDown, S::rows);
-  static constexpr int kAllStrips = P::images * kStrips;
   static constexpr int kPixels = S::rows * kPitch;
   static constexpr int kRowsOfA = S::rows + 2 * kDown, kRowsOfC = S::rows + kDown;
 
@@ -58,7 +57,6 @@ class Sm90GroupedWgrad {
   // pixels and those `kRight` before; one has those of the third, of whose windows it needs every
   // other row, as it multiplies them with output pixels and those `kDown` rows before.
   static constexpr int kGroups = 2;
-  static constexpr int kWarpgroupThreads = 128;
   static constexpr int kConsumerThreads = kGroups * kWarpgroupThreads;
   static constexpr int kWarps = kWarpgroupThreads / 32;
   static constexpr int moved_by(int group) { return group == 0 ? kRight : kDown * kPitch; }
@@ -89,9 +87,9 @@ class Sm90GroupedWgrad {
   // The strips of a block.
   struct Range {
     int begin, end;
-    __device__ __forceinline__ explicit Range(int split)
-        : begin(static_cast<int>(static_cast<long long>(split) * kAllStrips / S::splits)),
-          end(static_cast<int>((split + 1ll) * kAllStrips / S::splits)) {}
+    __device__ __forceinline__ Range(int split, int images)
+        : begin(static_cast<int>(static_cast<long long>(split) * (images * kStrips) / S::splits)),
+          end(static_cast<int>((split + 1ll) * (images * kStrips) / S::splits)) {}
   };
 
   // One thread asks for the rows of all strips.
@@ -215,14 +213,9 @@ class Sm90GroupedWgrad {
     const float total[2][2] = {{accumulators.x, accumulators.y}, {accumulators.z, accumulators.w}};
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      T* const at = b + to.at[i];
-      const T both[2] = {result<P>(total[i][0]), result<P>(total[i][1])};
-      if constexpr (has_words()) {
-        *reinterpret_cast<unsigned*>(at) = word_of(both);
-      } else {
-        at[0] = both[0];
-        at[P::b_in_channel] = both[1];
-      }
+      store_results<2, has_words() ? kTogether : kApart>(
+          b + to.at[i], P::b_in_channel, [](int) { return true; },
+          [&](int j) { return result<P>(total[i][j]); });
     }
   }
 
@@ -254,11 +247,11 @@ class Sm90GroupedWgrad {
  public:
   static __device__ __forceinline__ void run(const hopper::TensorMap* a,
                                              const hopper::TensorMap* c, T* b, float* workspace,
-                                             unsigned* counters) {
+                                             unsigned* counters, int images) {
     extern __shared__ __align__(1024) unsigned char memory[];
     const unsigned shared = shared_address(memory);
     const int group = blockIdx.x % P::groups, split = blockIdx.x / P::groups;
-    const Range range(split);
+    const Range range(split, images);
     if (threadIdx.x == kConsumerThreads) {
       Pipeline<S::stages>(shared + kBarriers).init(1, kConsumerThreads / 32 * kWarpArrivals);
       fence_barrier_init();

@@ -139,7 +139,7 @@ def _splits(problem: DirectProblem, config: Sm90GroupedWgradConfig) -> int:
     """Blocks that share the strips of a group."""
     resident = config.blocks[0] * config.blocks[1]
     most = max(1, resident // problem.contraction.groups)
-    return min(most, problem.images * strips_of(problem, config.rows))
+    return min(most, problem.images.value * strips_of(problem, config.rows))
 
 
 def plan(
@@ -270,7 +270,7 @@ def _map(
     return TensorMap(
         operand,
         problem.contraction.a.type,
-        (channels, cols, rows, problem.images),
+        (channels, cols, rows, problem.images.value),
         map_strides(strides),
         (CHANNELS, pitch_of(problem), box_rows, 1),
         64,

@@ -60,7 +60,7 @@ def work(
     read = reading(spec, epilogue, family.groups_of, "B")
     assert not isinstance(read, Refusal)
     problem, packed = read
-    strips = packed.groups * problem.images * family.strips_of(problem, config.rows)
+    strips = packed.groups * problem.images.value * family.strips_of(problem, config.rows)
     pixels = family.rows_of_c(problem, config) * family.pitch_of(problem)
     return Work(ceil(strips / config.blocks[0]), pixels, traffic_of(spec, epilogue))
 

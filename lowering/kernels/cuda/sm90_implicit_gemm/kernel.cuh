@@ -18,6 +18,7 @@
 //   kSharedBytes             dynamic shared memory of a block
 #pragma once
 
+#include "arith/sizes.cuh"
 #include "epilogue/wgmma_store.cuh"
 #include "mma/sm90_tile.cuh"
 #include "pipeline/warp_specialized.cuh"
@@ -33,8 +34,7 @@
 namespace convir::wgmma {
 
 constexpr int kConsumers = 2;    // warpgroups that multiply
-constexpr int kWarpgroup = 128;  // threads
-constexpr int kThreads = (1 + kConsumers) * kWarpgroup;
+constexpr int kThreads = (1 + kConsumers) * kWarpgroupThreads;
 constexpr int kFillBarrier = kConsumers + 1;  // of the warps that fill zero-filled outputs
 constexpr int kConsumerRegisters = 232;
 
@@ -117,14 +117,16 @@ struct Kernel {
   static constexpr int kChunksK = (Problem::kInChannels + kBlockK - 1) / kBlockK;
   static constexpr int kNTiles = (Problem::kOutChannels + kBlockN - 1) / kBlockN;
 
-  using Tiles = wgmma::Tiles<Problem, kNTiles>;
+  using Tiles = wgmma::Tiles<Problem, kBlockM, kNTiles>;
 
+  Tiles tiles;
   unsigned stages, staging, zeros;
   Pipeline<kStages> pipeline;
   unsigned progress;  // how many stages were loaded
 
-  __device__ explicit Kernel(char* memory)
-      : stages(hopper::to_atom(shared_address(memory))),
+  __device__ Kernel(char* memory, int images)
+      : tiles{images},
+        stages(hopper::to_atom(shared_address(memory))),
         staging(stages + kStages * kStageBytes),
         zeros(staging + kStagingBytes),
         pipeline(zeros + kZeroBytes),
@@ -210,21 +212,21 @@ struct Kernel {
         store_shared(zeros + i * kChunkBytes, four_words(zero_fill_pair<Problem>()));
       hopper::fence_proxy();
       named_sync(kFillBarrier, warps * 32);
-      Tiles().for_each([&](const Tile& tile) {
+      tiles.for_each([&](const Tile& tile) {
         const Phase& phase = Problem::phase(tile.phase);
         const int iterations = phase.taps * kChunksK;
         fill_cells<Problem, kBlockM, kNTiles, kZeroBytes>(
-            c, phase, m_of(tile), tile.n, zeros, progress, before, iterations, warp, warps);
+            c, phase, tiles.images, m_of(tile), tile.n, zeros, progress, before, iterations, warp, warps);
         before += iterations;
       });
       hopper::wait_stores_read();
     }
     if constexpr (Problem::kZeroFills > 0) {
       int iterations = 0;
-      Tiles().for_each([&](const Tile& tile) {
+      tiles.for_each([&](const Tile& tile) {
         iterations += Problem::phase(tile.phase).taps * kChunksK;
       });
-      store_zero_fills<Problem>(c, progress, iterations, warp, warps);
+      store_zero_fills<Problem>(c, tiles.images, progress, iterations, warp, warps);
     }
   }
 
@@ -233,7 +235,7 @@ struct Kernel {
   // Two warpgroups: multiply the stages of their tiles, and store.
   __device__ __forceinline__ void consume(int consumer, Output* c,
                                           const Pointers& operands) const {
-    const int warp = threadIdx.x % kWarpgroup / 32;
+    const int warp = threadIdx.x % kWarpgroupThreads / 32;
     const int first_row = Config::kIsPingPong ? 0 : consumer * Config::kWarpgroupTiles * 64;
     bool is_mine = !Config::kIsPingPong || consumer == 0;
     if (Config::kIsPingPong && consumer == 1) pass_pingpong(consumer);
@@ -246,7 +248,7 @@ struct Kernel {
       }
       is_mine = !Config::kIsPingPong;
       // Stages are waited for in their order, as a barrier tells only this round from the last.
-      if constexpr (Config::kIsPingPong) named_sync(1 + consumer, kConsumers * kWarpgroup);
+      if constexpr (Config::kIsPingPong) named_sync(1 + consumer, kConsumers * kWarpgroupThreads);
       mma::Mainloop<kStages> mainloop(full);
       for (int i = 0; i < phase.taps; ++i) {
         for (int chunk = 0; chunk < kChunksK; ++chunk) {
@@ -268,23 +270,24 @@ struct Kernel {
       const Phase& phase = Problem::phase(tile.phase);
       static_for<Config::kWarpgroupTiles>([&](auto j) {
         const int m = m_of(tile) + first_row + j.value * 64 + warp * kWarpRows;
-        store(phase, d[j.value], m, tile.n * kBlockN,
+        store(phase, tiles.images, d[j.value], m, tile.n * kBlockN,
               staging + (consumer * 4 + warp) * WarpStaging::kBytes, c, operands);
       });
     };
-    convir::consume<Accumulators>(Tiles{}, pipeline, multiply, store_tile);
+    convir::consume<Accumulators>(tiles, pipeline, multiply, store_tile);
   }
 
   // The other warpgroup may multiply its tile.
   static __device__ __forceinline__ void pass_pingpong(int consumer) {
-    named_arrive(kConsumers - consumer, kConsumers * kWarpgroup);
+    named_arrive(kConsumers - consumer, kConsumers * kWarpgroupThreads);
   }
 
-  static __device__ __forceinline__ void store(const Phase& phase, const float (&d)[kBlockN / 2],
-                                               int m, int n, unsigned to, Output* c,
+  static __device__ __forceinline__ void store(const Phase& phase, int images,
+                                               const float (&d)[kBlockN / 2], int m, int n,
+                                               unsigned to, Output* c,
                                                const Pointers& operands) {
     constexpr int kOutChannels = Config::kStoreChannels;
-    const auto row = row_at<Problem>(phase, m + threadIdx.x % kWarpRows);
+    const auto row = row_at<Problem>(phase, images, m + threadIdx.x % kWarpRows);
     Finish<Problem, LaneColumns<Problem>> finish{operands, row};
 #pragma unroll
     for (int first = 0; first < kBlockN; first += kOutChannels) {
@@ -308,31 +311,31 @@ struct Kernel {
 template <class Problem, class Config, class... Maps>
 __device__ __forceinline__ void contract(typename Problem::Epilogue::Stored* c,
                                          const typename Problem::Epilogue::Pointers& operands,
-                                         const hopper::TensorMap& b, const Maps&... a) {
+                                         int images, const hopper::TensorMap& b,
+                                         const Maps&... a) {
   static_assert(Kernel<Problem, Config>::kSharedBytes == Problem::kSharedBytes);
   extern __shared__ char memory[];
-  const Kernel<Problem, Config> kernel(memory);
-  const int warpgroup = threadIdx.x / kWarpgroup;
+  const Kernel<Problem, Config> kernel(memory, images);
+  const int warpgroup = threadIdx.x / kWarpgroupThreads;
   if (threadIdx.x == 0) {
     kernel.init_barriers();
   } else if (threadIdx.x == 32) {
     hopper::prefetch_map(&b);
     (hopper::prefetch_map(&a), ...);
   } else if (threadIdx.x >= 64 && warpgroup == 0) {
-    touch_tables<Problem>(blockIdx.x, threadIdx.x - 64, kWarpgroup - 64);
+    touch_tables<Problem>(blockIdx.x, threadIdx.x - 64, kWarpgroupThreads - 64);
   }
   __syncwarp();
   kernel.start();
-  const typename Kernel<Problem, Config>::Tiles tiles;
   Roles<true, kProducerRegisters, kConsumerRegisters>::run(
       warpgroup == 0,
       [&] {
         if (threadIdx.x == 0) {
-          produce(tiles, kernel.pipeline, [&](const Tile& tile, auto& fill) {
+          produce(kernel.tiles, kernel.pipeline, [&](const Tile& tile, auto& fill) {
             kernel.load(tile, fill, b, a...);
           });
         } else if (threadIdx.x >= 32) {
-          kernel.fill(c, threadIdx.x / 32 - 1, kWarpgroup / 32 - 1);
+          kernel.fill(c, threadIdx.x / 32 - 1, kWarpgroupThreads / 32 - 1);
         }
       },
       [&] { kernel.consume(warpgroup - 1, c, operands); });

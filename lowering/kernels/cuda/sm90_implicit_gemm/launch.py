@@ -16,6 +16,7 @@ from convir.lowering.kernels.cuda.launch import (
     Pointer,
     TensorMap,
 )
+from convir.lowering.kernels.cuda.sizes import Sizes
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import (
     THREADS,
     Sm90ImplicitGemmConfig,
@@ -57,13 +58,14 @@ def kernels(
     tiles = rows * -(-problem.out_channels // config.block_n)
     maps = [_row_map(spec, problem, i, config) for i in range(len(problem.maps))]
     operands = [Pointer("epilogue", i) for i in range(len(epilogue.operands))]
+    images = Sizes.of({"images": problem.images}).arguments
     kernel = CudaKernel(
         source_of(spec, epilogue, problem, config),
         SYMBOL,
         (min(tiles, config.blocks), 1, 1),
         (THREADS, 1, 1),
         shared_bytes(problem, config),
-        (Pointer("c"), *operands, _weight_map(spec, problem, config), *maps),
+        (Pointer("c"), *operands, *images, _weight_map(spec, problem, config), *maps),
         spill_bytes=TF32_SPILL_BYTES if spec.tf32 else 0,
     )
     return KernelPlan((kernel,))

@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING
 from convir.analysis.refusal import Refusal
 from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.cuda.epilogue_operands import linear_operands
+from convir.lowering.kernels.cuda.launch import Scalar
+from convir.lowering.kernels.cuda.sizes import ANY_SIZE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from convir.lowering.bodies.contraction.spec import Axis, Contraction, Phase
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.epilogue_operands import LinearOperand
+    from convir.lowering.kernels.protocol import Size
 
 MAX_SPATIAL = 3
 MAX_AXES = MAX_SPATIAL + 1
@@ -131,6 +134,12 @@ class Sm90ImplicitGemmProblem:
     """Of an element of C."""
 
     @property
+    def images(self) -> Size:
+        """Output pixels along the last axis, where phases and zero-filled outputs have as many."""
+        placed = (*self.phases, *self.zero_fills, *self.cell_zero_fills)
+        return shared_size(each.sizes for each in placed)
+
+    @property
     def spatial(self) -> int:
         """Axes that the maps of A slide over."""
         return len(self.maps[0].slides)
@@ -144,6 +153,17 @@ class Sm90ImplicitGemmProblem:
         """Neighbouring phases whose tiles may alternate."""
         keyed = groupby(self.phases, key=lambda phase: (len(phase.taps), phase.pixels))
         return [list(group) for _, group in keyed]
+
+
+def shared_size(sizes: Iterable[tuple[int, ...]]) -> Size:
+    """The size along the last axis, if it is the same everywhere; else that of one more axis, 1."""
+    first, *others = {each[-1] for each in sizes}
+    return 1 if others else Scalar(first)
+
+
+def of_image(sizes: tuple[int, ...], images: Size) -> tuple[int, ...]:
+    """Sizes as code has them: none along the last axis if a launch hands that over."""
+    return (*sizes[:-1], ANY_SIZE) if isinstance(images, Scalar) else sizes
 
 
 def problem_of(contraction: Contraction) -> Sm90ImplicitGemmProblem | Refusal:

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
 from convir.lowering.kernels.cuda.epilogue_operands import operands_source
+from convir.lowering.kernels.cuda.sizes import Sizes, value_of
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import THREADS, shared_bytes
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import (
     ALIGNMENT,
     MAX_SPATIAL,
     PIECE_CHUNKS,
     Sm90ImplicitGemmProblem,
+    of_image,
 )
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.tile_order import tile_order_of, tiles_of
 
@@ -37,17 +39,25 @@ def source_of(
 ) -> str:
     """CUDA C++ with the kernel `SYMBOL`.
 
-    Its arguments are C, the operands of the epilogue, the tensor map of B, and those of A.
+    Its arguments are C, the operands of the epilogue, `problem.images` if launches hand it over,
+    the tensor map of B, and those of A.
     """
+    images = Sizes.of({"images": problem.images})
     tile_order = tile_order_of(tiles_of(contraction, problem, config), config.blocks) or ()
     tables = [table for table in _tables(problem, config, tile_order) if table.rows]
     names = [f"a{i}" for i in range(len(problem.maps))]
     maps = ", ".join(f"const __grid_constant__ TensorMap {name}" for name in ("b", *names))
     operands = [f"e{i}" for i in range(len(epilogue.operands))]
-    pointers = "".join(
-        f"const {CPP_TYPES[operand.type]}* {name}, "
-        for name, operand in zip(operands, epilogue.operands, strict=True)
-    )
+    given = [
+        "Epilogue::Stored* c",
+        *(
+            f"const {CPP_TYPES[operand.type]}* {name}"
+            for name, operand in zip(operands, epilogue.operands, strict=True)
+        ),
+        *images.parameters,
+        maps,
+    ]
+    handed = ["c", braced(operands), *(images.scalars or ["1"]), "b", *names]
     return (
         f"// {config}\n"
         '#include "sm90_implicit_gemm/kernel.cuh"\n'
@@ -68,9 +78,8 @@ def source_of(
         + "};\n"
         f"using Config = {_config(config)};\n"
         f'extern "C" __global__ void __launch_bounds__({THREADS}, 1)\n'
-        f"{SYMBOL}(Epilogue::Stored* c, {pointers}{maps}) {{\n"
-        "  convir::wgmma::contract<Problem, Config>("
-        f"c, {{{', '.join(operands)}}}, b, {', '.join(names)});\n"
+        f"{SYMBOL}({', '.join(given)}) {{\n"
+        f"  convir::wgmma::contract<Problem, Config>({', '.join(handed)});\n"
         "}\n"
     )
 
@@ -137,19 +146,22 @@ def _tables(
     yield _Table("Phase", "phase", tuple(_phases(problem)))
     taps = [tap for phase in problem.phases for tap in phase.taps]
     yield _Table("Tap", "tap", tuple(braced([braced(at), weight]) for at, weight in taps))
-    yield _Table("TileGroup", "tile_group", tuple(_groups(problem, config)))
+    yield _Table("TileGroup", "tile_group", tuple(_groups(problem)))
     yield _Table("TileNumber", "next", tuple(_tile_order(tile_order)))
     yield _Table("Piece", "piece", tuple(braced([offset]) for offset in problem.pieces))
     cells = [
-        braced([braced(zero_fill.sizes), zero_fill.offset]) for zero_fill in problem.cell_zero_fills
+        braced([braced(of_image(zero_fill.sizes, problem.images)), zero_fill.offset])
+        for zero_fill in problem.cell_zero_fills
     ]
     yield _Table("CellZeroFill", "cell_zero_fill", tuple(cells))
     zero_fills: list[str] = []
     for zero_fill in problem.zero_fills:
         chunks = zero_fill.run // ALIGNMENT
         pieces = -(-chunks // PIECE_CHUNKS)
-        where = [braced(zero_fill.sizes), braced(zero_fill.strides), zero_fill.offset]
-        zero_fills.append(braced([chunks, pieces, prod(zero_fill.sizes), *where]))
+        sizes = of_image(zero_fill.sizes, problem.images)
+        where = [braced(sizes), braced(zero_fill.strides), zero_fill.offset]
+        runs = prod(zero_fill.sizes) // value_of(problem.images)
+        zero_fills.append(braced([chunks, pieces, runs, *where]))
     yield _Table("ZeroFill", "zero_fill", tuple(zero_fills))
 
 
@@ -160,8 +172,8 @@ def _phases(problem: Sm90ImplicitGemmProblem) -> Iterator[str]:
         blank = (0,) * (MAX_SPATIAL - len(slides))
         yield braced(
             [
-                phase.pixels,
-                braced(phase.sizes),
+                phase.pixels // value_of(problem.images),
+                braced(of_image(phase.sizes, problem.images)),
                 braced(phase.strides),
                 phase.offset,
                 phase.map,
@@ -174,11 +186,10 @@ def _phases(problem: Sm90ImplicitGemmProblem) -> Iterator[str]:
         first_tap += len(phase.taps)
 
 
-def _groups(problem: Sm90ImplicitGemmProblem, config: Sm90ImplicitGemmConfig) -> Iterator[str]:
+def _groups(problem: Sm90ImplicitGemmProblem) -> Iterator[str]:
     first = 0
     for group in problem.groups():
-        m_tiles = -(-group[0].pixels // config.block_m)
-        yield braced([first, len(group), m_tiles])
+        yield braced([first, len(group), group[0].pixels // value_of(problem.images)])
         first += len(group)
 
 

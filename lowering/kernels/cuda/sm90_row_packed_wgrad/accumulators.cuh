@@ -2,6 +2,7 @@
 // multiplied, and where results lie.
 #pragma once
 
+#include "epilogue/vector_store.cuh"
 #include "load/tiles.cuh"
 #include "ptx/mma_sync.cuh"
 #include "ptx/wgmma.cuh"
@@ -116,7 +117,7 @@ __device__ __forceinline__ void store(typename Epilogue::Stored* out, const Plac
   const int column = place.column + packed % C::kOutChannels;
   out += P::kBGroup * place.group + entry(P::kWeightOfRow, tap_row) +
          entry(P::kWeightOfCol, tap_col);
-  consumer_warpgroups::store_four<P, Epilogue>(out, in_channels, column, accumulators);
+  store_four<P, Epilogue>(out, in_channels, column, accumulators);
 }
 
 }  // namespace convir::row_packed_wgrad

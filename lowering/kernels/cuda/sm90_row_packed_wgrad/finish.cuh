@@ -111,7 +111,7 @@ struct Halves {
                                                   Consumer<C::kStages>& full, int thread) {
     const auto pushed = block.pushed();
     const auto sum = [&](int i) { return accumulators(i / 4)[i % 4]; };
-    pushed.expect(split, thread);
+    pushed.begin(split, thread);
     unsigned at[kSteps];
 #pragma unroll
     for (int i = 0; i < kSteps; ++i) {
@@ -131,7 +131,7 @@ struct Halves {
     hopper::wgmma_commit();
     hopper::wgmma_wait<0>();
     hold<kFirst8, kOthers8>(accumulators);
-    pushed.template send<4 * kFirst8, 4 * L::kStack8>(split, thread, sum);
+    pushed.template send<kFirst8, L::kStack8>(split, thread, sum);
   }
 
   // Products of the second half from `kFrom` on, each with its share of the first half's
@@ -143,7 +143,7 @@ struct Halves {
     if constexpr (kFrom < kProducts) {
       product<kFirst8, kOthers8>(accumulators, at[kFrom / L::kSlabs], kFrom % L::kSlabs);
       constexpr int kOf = kProducts - 1;
-      pushed.template send<(kFrom - 1) * kFirst8 / kOf * 4, kFrom * kFirst8 / kOf * 4>(split, thread, sum);
+      pushed.template send<(kFrom - 1) * kFirst8 / kOf, kFrom * kFirst8 / kOf>(split, thread, sum);
       send_between<kFrom + 1>(pushed, accumulators, at, split, thread, sum);
     }
   }

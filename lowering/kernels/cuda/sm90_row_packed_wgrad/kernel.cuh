@@ -11,10 +11,11 @@
 //
 // Pipelines: uniform (every warp copies and multiplies), or roles: kLoadWarps warps copy dY, whose
 // rows may be of any length, and the others multiply. One thread asks for X. Partitions:
-// schedule/partition.cuh and reduce/pushed_shares.cuh. `P` and `C` are structs of constants, which
-// lowering/kernels/cuda/sm90_row_packed_wgrad/launch.py writes.
+// schedule/partition.cuh and reduce/cluster_reduction.cuh. `P` and `C` are structs of constants,
+// which lowering/kernels/cuda/sm90_row_packed_wgrad/launch.py writes.
 #pragma once
 
+#include "pipeline/multistage.cuh"
 #include "pipeline/warp_specialized.cuh"
 #include "ptx/mbarrier.cuh"
 #include "ptx/named_barrier.cuh"
@@ -202,39 +203,35 @@ struct Block {
                                    Consumer& full) {
       const Place<P, C> place(work.tile);
       accumulators.clear();
-      int filled = work.begin;
-      const auto fill_next = [&] {
-        if (filled < work.end) {
-          const Step<P, C> step(filled);
-          const unsigned stage = stages + writing.stage * L::kStageBytes;
-          filler.ask_x(place, step, stage, pipeline.full + 8 * writing.stage);
-          filler.fill_y(place, step, stage + L::kXBytes);
-          writing.advance();
-        }
-        ++filled;
-        commit_copies();
-      };
-      for (int i = 0; i < C::kStages - 1; ++i) fill_next();
-      Taps taps(place);
+      const Taps taps(place);
       const int group = thread / kWarpgroupThreads;
       const unsigned tile_m = L::kShareAccumulators ? 0 : group * L::kXChannelsBytes;
       int turn = L::kSlabGroups > 1 ? group : 0;
-      for (int step = work.begin; step < work.end; ++step) {
-        wait_copies<C::kStages - 2>();
-        full.wait();
-        hopper::fence_proxy();  // cp.async wrote what wgmma reads
-        __syncthreads();
-        fill_next();
-        const unsigned stage = stages + full.at.stage * L::kStageBytes;
-        const Operands<P, C> operands(stage + tile_m, stage + L::kXBytes);
-        for (int slab = turn; slab < L::kSlabs; slab += L::kSlabGroups) {
-          accumulators.multiply(operands, slab, taps.shift);
-        }
-        hopper::wgmma_wait<0>();
-        accumulators.hold();
-        if constexpr (L::kSlabs % L::kSlabGroups != 0) turn ^= 1;
-        full.at.advance();
-      }
+      multistage<C::kStages, 1>(
+          work.end - work.begin,
+          [&](int next, int) {
+            const Step<P, C> step(work.begin + next);
+            const unsigned stage = stages + writing.stage * L::kStageBytes;
+            filler.ask_x(place, step, stage, pipeline.full + 8 * writing.stage);
+            filler.fill_y(place, step, stage + L::kXBytes);
+            writing.advance();
+          },
+          [&] {
+            full.wait();
+            hopper::fence_proxy();  // cp.async wrote what wgmma reads
+          },
+          [&](int, int) {
+            const unsigned stage = stages + full.at.stage * L::kStageBytes;
+            const Operands<P, C> operands(stage + tile_m, stage + L::kXBytes);
+            for (int slab = turn; slab < L::kSlabs; slab += L::kSlabGroups) {
+              accumulators.multiply(operands, slab, taps.shift);
+            }
+            hopper::wgmma_wait<0>();
+            accumulators.hold();
+            if constexpr (L::kSlabs % L::kSlabGroups != 0) turn ^= 1;
+            full.at.advance();
+          },
+          [](int, int) {});
       return true;
     };
     consume<Accumulators<P, C>>(
@@ -264,7 +261,8 @@ struct Block {
       L::Groups::sync();  // the exchanged accumulators have been read
     }
     if constexpr (L::kIsClustered) {
-      pushed().push(work.split, thread, [&](int i) { return kept.of[i / 4][i % 4]; });
+      pushed().begin(work.split, thread);
+      pushed().send(work.split, thread, [&](int i) { return kept.of[i / 4][i % 4]; });
       add_pushed<Epilogue>(place, work, out);
     } else {
       consumer_warpgroups::finish<C::kReduction, S::kSplitsOfTile>(work, kept, memory, workspace, flags,
@@ -290,7 +288,8 @@ struct Block {
   // What producer warps do when splits are added: they add with the others.
   template <class Epilogue>
   __device__ __forceinline__ void help_adding(typename Epilogue::Stored* out) const {
-    L::Pushed::stand_by();
+    __syncwarp();
+    hopper::cluster_wait();  // barriers count all threads of a cluster
     partition::Work work;
     typename S::Walk walk(unit());
     walk.next(work);

@@ -1,7 +1,7 @@
 // How rows of X and dY get into shared memory; see sm90_row_packed_wgrad/kernel.cuh.
 #pragma once
 
-#include "load/tiles.cuh"
+#include "load/pieces.cuh"
 #include "ptx/mbarrier.cuh"
 #include "ptx/shared_memory.cuh"
 #include "ptx/tma.cuh"
@@ -71,24 +71,22 @@ struct Filler {
     const E* from = y + P::kYGroup * place.group + P::kYImage * step.image + place.column;
     int row = thread / kRowPieces, col = thread % kRowPieces / kPieces;
     int piece = thread % kPieces;
-#pragma unroll 2
-    for (int i = thread; i < kCopies; i += L::kLoadThreads) {
+    copy_pieces<kCopies, L::kLoadThreads, P::kYPiece, 2>(thread, [&](int, int, auto copy) {
       const int y_row = window.row + row, y_col = window.col + col;
       const bool inside = window.is_inside(y_row, y_col);
       const Offset at = P::kYRow * static_cast<Offset>(y_row) +
                         P::kYCol * static_cast<Offset>(y_col) + piece * (P::kYPiece / 2);
       const int byte = piece * P::kYPiece;
       if (L::kOutChannelTiles == 1 || piece * (P::kYPiece / 2) < P::kOutChannels - place.column) {
-        copy_async<P::kYPiece>(to + row * L::kYRowBytes + byte / 16 * L::kPlaneBytes + col * 16 +
-                                   byte % 16,
-                               inside ? from + at : y, inside);
+        copy(to + row * L::kYRowBytes + byte / 16 * L::kPlaneBytes + col * 16 + byte % 16,
+             inside ? from + at : y, inside);
       }
       piece += kNextPiece;
       col += kNextCol + (piece >= kPieces);
       piece -= piece >= kPieces ? kPieces : 0;
       row += kNextRow + (col >= L::kWindowCols);
       col -= col >= L::kWindowCols ? L::kWindowCols : 0;
-    }
+    });
   }
 };
 

@@ -4,12 +4,10 @@
 
 #include "arith/sizes.cuh"
 #include "ptx/wgmma.cuh"
-#include "reduce/pushed_shares.cuh"
+#include "reduce/cluster_reduction.cuh"
 #include "reduce/consumer_warpgroups.cuh"
 
 namespace convir::row_packed_wgrad {
-
-using consumer_warpgroups::kWarpgroupThreads;
 
 constexpr int kInChannels_ = 64;  // of a wgmma: its rows
 constexpr int kEight = 8;    // output pixels, or columns, that lie together in shared memory
@@ -108,7 +106,8 @@ struct Layout {
   // Memory of accumulators that other blocks of a cluster write, behind the pipeline or the
   // exchanged accumulators.
   static constexpr bool kIsClustered = C::kReduction == consumer_warpgroups::kWithinCluster;
-  using Pushed = partition::PushedShares<Groups::kThreads, 4 * Groups::kKept, C::kSplits>;
+  using Pushed = partition::ClusterReduction<
+      partition::OwnedByChunk<Groups::kThreads, 4 * Groups::kKept, C::kSplits>>;
   static constexpr bool kHasExchange =
       kSlabGroups > 1 || C::kReduction == consumer_warpgroups::kLinear || C::kReduction == consumer_warpgroups::kTree;
   static constexpr int kExchangeBytes = kHasExchange ? Groups::kExchangeBytes : 0;

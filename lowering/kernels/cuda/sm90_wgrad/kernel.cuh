@@ -1,4 +1,4 @@
-// The bodies of kernels of `sm90_wgrad/mainloop.cuh`: with roles, or uniform.
+// The bodies of kernels of `sm90_wgrad/mainloop.cuh`: with roles, or uniform. Tiles have `steps`.
 #pragma once
 
 #include "ptx/named_barrier.cuh"
@@ -9,11 +9,12 @@ namespace convir::wgrad {
 // Consumer warps come first, then those that load.
 template <class Problem, class Config>
 __device__ __forceinline__ void run(typename Problem::Epilogue::Stored* out, float* workspace,
-                                    unsigned* flags, const TensorMap& c, const TensorMap& a) {
+                                    unsigned* flags, int steps, const TensorMap& c,
+                                    const TensorMap& a) {
   using Kernel = wgrad::Kernel<Problem, Config>;
   static_assert(Kernel::kSharedBytes == Problem::kSharedBytes);
   extern __shared__ char memory[];
-  const Kernel kernel(memory);
+  const Kernel kernel(memory, steps);
   if (threadIdx.x == 0) kernel.init_barriers();
   if (threadIdx.x == Config::kConsumerThreads) {
     hopper::prefetch_map(&c);
@@ -48,14 +49,14 @@ __device__ __forceinline__ void run(typename Problem::Epilogue::Stored* out, flo
 // Warpgroups take turns: one multiplies while the other asks.
 template <class Problem, class Config>
 __device__ __forceinline__ void run_uniform(typename Problem::Epilogue::Stored* out,
-                                            float* workspace, unsigned* flags, const TensorMap& c,
-                                            const TensorMap& a) {
+                                            float* workspace, unsigned* flags, int steps,
+                                            const TensorMap& c, const TensorMap& a) {
   using Kernel = wgrad::Kernel<Problem, Config>;
   static_assert(Kernel::kSharedBytes == Problem::kSharedBytes);
   static_assert(!Kernel::kStaggers || Kernel::kLag < Kernel::kStages,
                 "a warpgroup asks for all that the other one needs before it waits for its turn");
   extern __shared__ char memory[];
-  const Kernel kernel(memory);
+  const Kernel kernel(memory, steps);
   if (threadIdx.x == 0) {
     hopper::prefetch_map(&c);
     hopper::prefetch_map(&a);
@@ -63,7 +64,7 @@ __device__ __forceinline__ void run_uniform(typename Problem::Epilogue::Stored* 
   }
   __syncwarp();
   if constexpr (Config::kIsClustered && Kernel::kDrained == 0) hopper::cluster_arrive_relaxed();
-  Producer<Problem, Config, kWarpgroup / 32, Config::kConsumers> ask(kernel, c, a);
+  Producer<Problem, Config, kWarpgroupThreads / 32, Config::kConsumers> ask(kernel, c, a);
   named_sync(kReady, Config::kThreads);
   for (int i = 0; i < Kernel::kStages; ++i) ask();
   kernel.consume(out, workspace, flags, ask);

@@ -56,15 +56,16 @@ def kernels(
     schedule = schedule_of(problem, config)
     is_clustered = config.cluster > 1
     reads_once = _reads_once(problem, schedule)
+    source, scalars = source_of(
+        spec,
+        epilogue,
+        problem,
+        config,
+        reads_once=reads_once,
+        interleaves_splits=reads_once and config.partition.kind == SPLIT_K,
+    )
     kernel = CudaKernel(
-        source_of(
-            spec,
-            epilogue,
-            problem,
-            config,
-            reads_once=reads_once,
-            interleaves_splits=reads_once and config.partition.kind == SPLIT_K,
-        ),
+        source,
         SYMBOL,
         (blocks_of(schedule, config), 1, 1),
         (config.threads, 1, 1),
@@ -73,6 +74,7 @@ def kernels(
             Pointer("b"),
             Pointer("workspace"),
             Pointer("state"),
+            *scalars,
             _gradient_map(spec, problem, target),
             _row_map(spec, problem, target),
         ),
@@ -104,12 +106,12 @@ def _gradient_map(spec: Contraction, problem: WgradProblem, target: Target) -> T
     return TensorMap(
         Pointer("c"),
         spec.c.type,
-        (spec.out_channels, problem.pixels),
+        (spec.out_channels, problem.pixels.value),
         (problem.row_stride * 2,),
         (CHUNK, BLOCK_K),
         128,
         problem.row_offset * 2,
-        promotion=promotion_of(problem.pixels * problem.row_stride * 2, target),
+        promotion=promotion_of(problem.pixels.value * problem.row_stride * 2, target),
     )
 
 

@@ -13,7 +13,7 @@
 #include "ptx/named_barrier.cuh"
 #include "ptx/tma.cuh"
 #include "ptx/wgmma.cuh"
-#include "reduce/pushed_accumulators.cuh"
+#include "reduce/cluster_reduction.cuh"
 #include "schedule/partition.cuh"
 #include "sm90_wgrad/store.cuh"
 
@@ -27,7 +27,6 @@ constexpr int kBoxBytes = kBlockK * hopper::kSwizzleBytes;
 constexpr int kConsumerRegisters = 232;
 // Barriers of a block, beside 0; each warpgroup has kFixUp and what follows.
 constexpr int kReady = 1, kTurn = 2, kFixUp = 3;
-constexpr int kMostLag = 4;  // steps
 
 template <class Problem, class Config>
 struct Kernel {
@@ -39,17 +38,19 @@ struct Kernel {
   static constexpr int kStages = Config::kStages;
   static constexpr int kBoxesM = Layout::kBoxesM, kBoxesN = Layout::kBoxesN;
   static constexpr int kStageBytes = (kBoxesM + kBoxesN) * kBoxBytes;
-  static constexpr int kIterations = (Problem::kPixels + kBlockK - 1) / kBlockK;
   static constexpr int kN = Config::kN, kTiles = Config::kWarpgroupTiles;
   static constexpr int kAccumulators = kTiles * kN / 2;  // of a thread
 
-  using Schedule = partition::Schedule<Config::kKind, Layout::kTiles, kIterations,
+  using Schedule = partition::Schedule<Config::kKind, Layout::kTiles, Problem::kSteps,
                                        Config::kBlocks, Config::kSplits, Config::kWholeAreBlocks>;
   using Walk = typename Schedule::Walk;
 
   static constexpr bool kIsClustered = Config::kIsClustered;
-  using Pushed = partition::PushedAccumulators<Config::kConsumers, kAccumulators, Config::kSplits>;
-  static constexpr int kExchangeBytes = kIsClustered ? Pushed::kBytes : Layout::kStagingBytes;
+  // Of each warpgroup.
+  using Pushed = partition::ClusterReduction<
+      partition::OwnedByVector<kWarpgroupThreads, kAccumulators, Config::kSplits>>;
+  static constexpr int kPushedBytes = Config::kConsumers * Pushed::kBytes;
+  static constexpr int kExchangeBytes = kIsClustered ? kPushedBytes : Layout::kStagingBytes;
   static constexpr int kBarriers = 2 * kStages + (kIsClustered ? Config::kConsumers : 0);
   // Pushed accumulators lie beside the stages, or as far as there is no room in the last stages of
   // the ring, which are then not those of a part's last steps.
@@ -66,23 +67,24 @@ struct Kernel {
       !kIsClustered && Config::kKind == partition::Kind::kSplitK && Config::kReduction == kReduceScatter;
   static constexpr bool kFinishApart = (kIsWhole && Schedule::kUnits <= Config::kBlocks) ||
                                        kIsSliced || kIsClustered;
-  static constexpr int kHalfOfSplit = kIterations / Config::kSplits / 2;
-  static constexpr int kFits = kHalfOfSplit < kStages ? kHalfOfSplit : kStages - 1;
-  static constexpr int kMost = kDrained > 0 && kKept - 1 < kMostLag ? kKept - 1 : kMostLag;
-  static constexpr int kLag = kFits < kMost ? kFits : kMost;
+  static constexpr int kFits = (kDrained > 0 ? kKept : kStages) - 1;
+  static constexpr int kLag = Problem::kMostLag < kFits ? Problem::kMostLag : kFits;  // steps
   static constexpr bool kStaggers =
       Config::kConsumers == 2 && Problem::kTaps > 1 && kFinishApart && kLag > 0;
-  // Multiplications of a step, 16 output pixels each, and those of a whole tile's last step.
+  // Multiplications of a step, 16 output pixels each, and those of a part's last step.
   static constexpr int kOfStep = kBlockK / 16;
-  static constexpr int kOfLast = kIsWhole ? ((Problem::kPixels - 1) % kBlockK + 16) / 16 : kOfStep;
+  static constexpr int kOfLast = Problem::kOfLast;
+  static_assert(kIsWhole || kOfLast == kOfStep);
 
+  int steps;  // of a tile
   unsigned stages, staging;
   Pipeline<kStages> pipeline;
   unsigned pushed;
   float4* stage_memory;
 
-  __device__ explicit Kernel(char* memory)
-      : stages(hopper::to_atom(shared_address(memory))),
+  __device__ Kernel(char* memory, int of_tile)
+      : steps(of_tile),
+        stages(hopper::to_atom(shared_address(memory))),
         staging(stages + kKept * kStageBytes),
         pipeline(stages + kStages * kStageBytes + (kBeside > 0 ? kBeside : 0)),
         pushed(pipeline.full + pipeline.kBytes),
@@ -90,7 +92,13 @@ struct Kernel {
 
   // One thread; all others wait for it.
   __device__ void init_barriers() const {
-    if constexpr (kIsClustered) Pushed::begin(pushed, hopper::cluster_rank());
+    if constexpr (kIsClustered) {
+#pragma unroll
+      for (int group = 0; group < Config::kConsumers; ++group) {
+        init_barrier(pushed + group * 8, 1);
+        Pushed::expect(pushed + group * 8, hopper::cluster_rank());
+      }
+    }
     pipeline.init(1, Config::kConsumers * 4 * kWarpArrivals);
     fence_barrier_init();
   }
@@ -111,7 +119,7 @@ struct Kernel {
   __device__ __forceinline__ int first_stage() const {
     if constexpr (kDrained == 0) return 0;
     Work work;
-    Walk walk(first_unit());
+    Walk walk = walk_of(first_unit());
     next(walk, work);
     return (kKept + kStages - (work.end - work.begin) % kStages) % kStages;
   }
@@ -121,23 +129,27 @@ struct Kernel {
     return stages + (stage < kStages ? stage : stage - kStages) * kStageBytes;
   }
 
+  __device__ __forceinline__ Walk walk_of(int unit) const { return Walk(unit, steps); }
+
   // Splits that take turns have every kSplits-th step, and count their own.
   static __device__ __forceinline__ bool next(Walk& walk, Work& work) {
     const bool is_work = walk.next(work);
     if constexpr (Problem::kInterleavesSplits) {
       work.begin = 0;
-      work.end = (kIterations - work.split + Config::kSplits - 1) / Config::kSplits;
+      work.end = (walk.steps - work.split + Config::kSplits - 1) / Config::kSplits;
     }
     return is_work;
   }
 
   // The parts of tiles of a block.
   struct Tiles {
+    const Kernel& kernel;
+
     template <class Body>
     __device__ __forceinline__ void for_each(Body&& body) const {
       Work work;
       for (int unit = first_unit(); unit < Schedule::kUnits; unit += unit_step()) {
-        for (Walk walk(unit); next(walk, work);) body(work);
+        for (Walk walk = kernel.walk_of(unit); next(walk, work);) body(work);
       }
     }
   };
@@ -171,9 +183,9 @@ struct Kernel {
   template <class Ask>
   __device__ __forceinline__ void consume(Output* out, float* workspace, unsigned* flags,
                                           Ask&& ask) const {
-    const int consumer = threadIdx.x / kWarpgroup;
+    const int consumer = threadIdx.x / kWarpgroupThreads;
     convir::consume<Accumulators>(
-        Tiles(), pipeline,
+        Tiles{*this}, pipeline,
         [&](const Work& work, Accumulators& d, Consumer<kStages>& full) {
           reduce(d, consumer, work, full, ask);
           return true;
@@ -248,19 +260,24 @@ struct Kernel {
     // Vector v of a warpgroup's accumulators, whose threads take every 128th, beginning with
     // `first`.
     const auto store_from = [&](int first) {
-      const int lane = (first + thread) % kWarpgroup;
+      const int lane = (first + thread) % kWarpgroupThreads;
       return [fours = Fours(out, m, out_channels, consumer, lane)](int v, const float4& total) {
-        fours(v / kWarpgroup, total);
+        fours(v / kWarpgroupThreads, total);
       };
     };
     if constexpr (kIsClustered) {
-      const Pushed accumulators = {stage_memory + (staging - stages) / 16, staging, pushed, consumer};
+      const int at = consumer * Pushed::kBytes;
+      const Pushed accumulators = {stage_memory + (staging - stages + at) / 16, staging + at,
+                                   pushed + consumer * 8};
       hopper::cluster_wait();
-      accumulators(work.split, sum, Fours(out, m, out_channels, consumer, thread % kWarpgroup));
+      accumulators.send(work.split, thread % kWarpgroupThreads, sum);
+      accumulators.add_own(work.split, thread % kWarpgroupThreads,
+                           Fours(out, m, out_channels, consumer, thread % kWarpgroupThreads));
     } else if constexpr (kIsSliced) {
-      using ReduceScatter = partition::ReduceScatter<kWarpgroup, kAccumulators, kFixUp, Config::kSplits>;
+      using ReduceScatter =
+          partition::ReduceScatter<kWarpgroupThreads, kAccumulators, kFixUp, Config::kSplits>;
       const auto shares = ReduceScatter::template of_group<Schedule::kUnits, Layout::kTiles>(
-          workspace, flags, thread % kWarpgroup, consumer);
+          workspace, flags, thread % kWarpgroupThreads, consumer);
       shares(work, sum, store_from(ReduceScatter::begin_of(work.split, Config::kSplits)));
     } else {
       constexpr bool kIsTree = Config::kReduction == kTree;
@@ -271,7 +288,7 @@ struct Kernel {
       const unsigned to = staging + thread / 32 * Layout::WarpStaging::kBytes;
 #pragma unroll
       for (int i = 0; i < kTiles; ++i) {
-        const int first = row + i * kChunk + thread % kWarpgroup / 32 * wgmma::kWarpRows;
+        const int first = row + i * kChunk + thread % kWarpgroupThreads / 32 * wgmma::kWarpRows;
         Layout::store_rows(out, d[i], first, out_channels, first_box(consumer), to);
       }
     }

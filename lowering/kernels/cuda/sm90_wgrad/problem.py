@@ -10,6 +10,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from convir.analysis.refusal import Refusal
+from convir.lowering.kernels.cuda.launch import Scalar
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import (
     ALIGNMENT,
     MAX_AXES,
@@ -46,7 +47,7 @@ class WgradProblem:
 
     rows: RowMap
     """The tensor map of A."""
-    pixels: int
+    pixels: Scalar
     tap_axes: tuple[TapAxis, ...]
     """Innermost first."""
     first_weight: int
@@ -78,7 +79,7 @@ class WgradProblem:
     @property
     def steps(self) -> int:
         """Stages that the reduction over output pixels takes."""
-        return -(-self.pixels // BLOCK_K)
+        return -(-self.pixels.value // BLOCK_K)
 
 
 def problem_of(spec: Contraction) -> WgradProblem | Refusal:
@@ -103,7 +104,7 @@ def problem_of(spec: Contraction) -> WgradProblem | Refusal:
         return Refusal("taps are not at regular distances")
     return WgradProblem(
         rows=rows,
-        pixels=phase.pixels,
+        pixels=Scalar(phase.pixels),
         tap_axes=tuple(regular),
         first_weight=sum(axis.tap_weights[0] for axis in phase.axes),
         in_channels=spec.in_channels,

@@ -46,7 +46,7 @@ class Producer {
     while (!Kernel::next(walk_, work_)) {
       unit_ += kernel_.unit_step();
       if (unit_ >= Schedule::kUnits) return false;
-      walk_ = typename Kernel::Walk(unit_);
+      walk_ = kernel_.walk_of(unit_);
     }
     step_ = work_.begin;
     const int m = Layout::chunk_m(work_.tile);
@@ -100,12 +100,12 @@ class Producer {
   const Kernel& kernel_;
   const TensorMap &c_, &a_;
   int unit_ = Kernel::first_unit(), step_, position_, at_[5];
-  typename Kernel::Walk walk_{unit_};
+  typename Kernel::Walk walk_ = kernel_.walk_of(unit_);
   Work work_;
   // By a shuffle the compiler knows that all lanes have the same, and asks with few instructions.
   const int warp_ = kWarps == 1 ? 0 : __shfl_sync(~0u, threadIdx.x / 32 % kWarps, 0);
   // Steps until the warpgroup asks.
-  int turn_ = kTurns == 1 ? 0 : __shfl_sync(~0u, threadIdx.x / kWarpgroup, 0);
+  int turn_ = kTurns == 1 ? 0 : __shfl_sync(~0u, threadIdx.x / kWarpgroupThreads, 0);
   int count_, channel_[kEach], offset_[kEach][kMaxSpatial];
   bool is_inside_[kEach];
   convir::Producer<Kernel::kStages> at_stage_;

@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
+from convir.lowering.kernels.cuda.launch import Scalar
+from convir.lowering.kernels.cuda.sizes import Sizes
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import MAX_SPATIAL
+from convir.lowering.kernels.cuda.sm90_wgrad.problem import BLOCK_K
+from convir.lowering.kernels.cuda.tile_schedule.partition import DATA_PARALLEL, STREAM_K
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,8 +18,13 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.sm90_wgrad.config import Sm90WgradConfig
     from convir.lowering.kernels.cuda.sm90_wgrad.problem import WgradProblem
+    from convir.lowering.kernels.protocol import Size
 
 SYMBOL = "sm90_wgrad"
+TILE_K = 16
+"""Output pixels of a matrix instruction."""
+MOST_LAG = 4
+"""Steps that one warpgroup is behind the other at most, so that they do not store together."""
 
 _KINDS = {"data-parallel": "kDataParallel", "split-k": "kSplitK", "stream-k": "kStreamK"}
 _REDUCTIONS = {"linear": "kLinear", "tree": "kTree", "reduce-scatter": "kReduceScatter"}
@@ -29,11 +38,12 @@ def source_of(
     *,
     reads_once: bool,
     interleaves_splits: bool,
-) -> str:
-    """CUDA C++ with the kernel `SYMBOL`.
+) -> tuple[str, tuple[Scalar, ...]]:
+    """CUDA C++ with the kernel `SYMBOL`, and its arguments behind B, the workspace and the flags.
 
-    Its arguments are B, the workspace, the flags, and the tensor maps of C and A.
+    The tensor maps of C and A follow.
     """
+    steps = Sizes.of({"steps": _steps(problem, config)})
     cluster = f"__cluster_dims__({config.cluster}, 1, 1) " if config.cluster > 1 else ""
     body = "run" if config.roles[0] else "run_uniform"
     slides, taps = problem.rows.slides, problem.tap_axes
@@ -46,7 +56,9 @@ def source_of(
         "tap_step": _padded([axis.step for axis in taps], 0),
         "weight_step": _padded([axis.weight_step for axis in taps], 0),
     }
-    return (
+    maps = "const __grid_constant__ TensorMap c, const __grid_constant__ TensorMap a"
+    given = ["Epilogue::Stored* b", "float* workspace", "unsigned* flags", *steps.parameters]
+    source = (
         f"// {config}\n"
         '#include "sm90_wgrad/kernel.cuh"\n'
         "using convir::hopper::TensorMap;\n" + epilogue.source + "struct Problem {\n"
@@ -54,7 +66,7 @@ def source_of(
         "  using Epilogue = ::Epilogue;\n"
         + "".join(
             f"  static constexpr int {name} = {value};\n"
-            for name, value in _constants(problem, config).items()
+            for name, value in _constants(problem, config, steps).items()
         )
         + f"  static constexpr bool kReadsOnce = {str(reads_once).lower()};\n"
         + f"  static constexpr bool kInterleavesSplits = {str(interleaves_splits).lower()};\n"
@@ -63,20 +75,43 @@ def source_of(
         + "};\n"
         f"using Config = {_config(config)};\n"
         f'extern "C" __global__ void {cluster}__launch_bounds__({config.threads}, 1)\n'
-        f"{SYMBOL}(Epilogue::Stored* b, float* workspace, unsigned* flags,\n"
-        "    const __grid_constant__ TensorMap c, const __grid_constant__ TensorMap a) {\n"
-        f"  convir::wgrad::{body}<Problem, Config>(b, workspace, flags, c, a);\n"
+        f"{SYMBOL}({', '.join(given)},\n    {maps}) {{\n"
+        f"  convir::wgrad::{body}<Problem, Config>(b, workspace, flags, "
+        f"{'steps' if steps.scalars else 'Problem::kSteps'}, c, a);\n"
         "}\n"
     )
+    return source, steps.arguments
 
 
-def _constants(problem: WgradProblem, config: Sm90WgradConfig) -> dict[str, int]:
+def _steps(problem: WgradProblem, config: Sm90WgradConfig) -> Size:
+    """The steps of a tile. Stream-K divides by them, and loops over few of them are unrolled."""
+    kind, steps = config.partition.kind, problem.steps
+    is_short = kind == DATA_PARALLEL and steps < config.stages
+    return steps if kind == STREAM_K or is_short else Scalar(steps)
+
+
+def _most_lag(problem: WgradProblem, config: Sm90WgradConfig) -> int:
+    """Steps of a part that one warpgroup may be behind another."""
+    if problem.taps == 1 or config.consumer_warpgroups == 1:
+        return 0
+    return min(problem.steps // config.partition.splits // 2, MOST_LAG)
+
+
+def _last_step(problem: WgradProblem, config: Sm90WgradConfig) -> int:
+    """Multiplications of 16 output pixels in the last step of a part."""
+    is_whole = config.partition.kind == DATA_PARALLEL
+    return (problem.pixels.value - 1) % BLOCK_K // TILE_K + 1 if is_whole else BLOCK_K // TILE_K
+
+
+def _constants(problem: WgradProblem, config: Sm90WgradConfig, steps: Sizes) -> dict[str, int]:
     return {
         "kOutChannels": problem.out_channels,
         "kInChannels": problem.in_channels,
         "kTaps": problem.taps,
         "kFirstWeight": problem.first_weight,
-        "kPixels": problem.pixels,
+        "kSteps": steps.constants.get("steps", 0),
+        "kMostLag": _most_lag(problem, config),
+        "kOfLast": _last_step(problem, config),
         "kSpatial": len(problem.rows.slides),
         "kSharedBytes": config.shared_bytes,
     }

@@ -2,17 +2,18 @@
 // stores of their accumulators.
 #pragma once
 
+#include "arith/sizes.cuh"
+#include "epilogue/vector_store.cuh"
 #include "epilogue/wgmma_store.cuh"
 #include "schedule/partition.cuh"
 
 namespace convir::wgrad {
 
 constexpr int kChunk = 64;       // channels of a copy
-constexpr int kWarpgroup = 128;  // threads
 constexpr int kMaxSpatial = wgmma::kMaxSpatial;
 
 // How the splits of a tile are put together; see schedule/partition.cuh, and
-// reduce/pushed_accumulators.cuh for clusters.
+// reduce/cluster_reduction.cuh for clusters.
 enum Reduction : int { kLinear, kTree, kReduceScatter };
 
 // kProducerWarps: producer warps; kConsumers: warpgroups that multiply; kCluster: blocks that put
@@ -23,7 +24,7 @@ template <int kBlockM_, int kBlockN_, int kStages_, int kProducerWarps_, int kCo
 struct Config {
   static constexpr int kBlockM = kBlockM_, kBlockN = kBlockN_, kStages = kStages_;
   static constexpr int kProducerWarps = kProducerWarps_, kConsumers = kConsumers_, kCluster = kCluster_;
-  static constexpr int kConsumerThreads = kConsumers * kWarpgroup;
+  static constexpr int kConsumerThreads = kConsumers * kWarpgroupThreads;
   static constexpr int kThreads = kConsumerThreads + kProducerWarps * 32;
   // A warpgroup that loads leaves registers to two that multiply.
   static constexpr bool kTradesRegisters = kProducerWarps == 4 && kConsumers == 2;
@@ -83,37 +84,34 @@ struct Layout {
     }
   };
 
+  // visit(axis, coordinate) of a tap.
+  template <class Visit>
+  static __device__ __forceinline__ void for_tap(int tap, Visit&& visit) {
+    split_number<kMaxSpatial, false>(tap, [](int axis) { return Problem::taps(axis); }, visit);
+  }
+
   // Pixels of A behind the corner of a tap's window.
   static __device__ __forceinline__ void tap_offset(int tap, int (&offset)[kMaxSpatial]) {
-#pragma unroll
-    for (int axis = 0; axis < kMaxSpatial; ++axis) {
-      const int taps = Problem::taps(axis);
-      offset[axis] = Problem::first_offset(axis) + tap % taps * Problem::tap_step(axis);
-      tap /= taps;
-    }
+    for_tap(tap, [&](int axis, int at) {
+      offset[axis] = Problem::first_offset(axis) + at * Problem::tap_step(axis);
+    });
   }
 
   // The pixel of A that an output pixel's window begins at.
   static __device__ __forceinline__ void pixel_at(int position, int (&at)[5]) {
-#pragma unroll
-    for (int axis = 0; axis < Problem::kSpatial; ++axis) {
-      const int size = Problem::size(axis);
-      at[1 + axis] = position % size * Problem::step(axis) + Problem::corner(axis);
-      position /= size;
-    }
-    at[1 + Problem::kSpatial] = position;
+    split_number<Problem::kSpatial + 1, false>(
+        position, [](int axis) { return Problem::size(axis); },
+        [&](int axis, int x) {
+          const bool is_image = axis == Problem::kSpatial;
+          at[1 + axis] = is_image ? x : x * Problem::step(axis) + Problem::corner(axis);
+        });
   }
 
   // Elements of B before a chunk of a column.
   static __device__ __forceinline__ int chunk_offset(int chunk) {
-    int tap = chunk / kTapChunks;
     int offset = Problem::kFirstWeight + chunk % kTapChunks * kChunk;
-#pragma unroll
-    for (int axis = 0; axis < kMaxSpatial; ++axis) {
-      const int taps = Problem::taps(axis);
-      offset += tap % taps * Problem::weight_step(axis);
-      tap /= taps;
-    }
+    for_tap(chunk / kTapChunks,
+            [&](int axis, int at) { offset += at * Problem::weight_step(axis); });
     return offset;
   }
   // Channels of a chunk, 0 outside.
@@ -193,12 +191,14 @@ struct Layout {
       }
       if (channel >= channels) return;
       Output* to = to_ + below * Problem::kOutChannelStride + offset + channel;
-      if (below < rows_) {
-        *reinterpret_cast<unsigned*>(to) = wgmma::finished<Epilogue>(accumulators.x, accumulators.y);
-      }
-      if (below + 8 < rows_) {
-        *reinterpret_cast<unsigned*>(to + 8 * Problem::kOutChannelStride) =
-            wgmma::finished<Epilogue>(accumulators.z, accumulators.w);
+      const float total[2][2] = {{accumulators.x, accumulators.y},
+                                 {accumulators.z, accumulators.w}};
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        store_results<2, kTogether>(
+            to + i * 8 * Problem::kOutChannelStride, 1,
+            [&](int) { return below + i * 8 < rows_; },
+            [&](int j) { return Epilogue::apply(total[i][j], {}, nullptr); });
       }
     }
 

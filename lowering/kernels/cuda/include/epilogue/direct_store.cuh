@@ -2,6 +2,7 @@
 #pragma once
 
 #include "epilogue/operands.cuh"
+#include "epilogue/vector_store.cuh"
 #include "load/direct_phase.cuh"
 
 namespace convir {
@@ -11,6 +12,23 @@ template <typename P>
 struct Target {
   typename P::Element* c;
   typename P::Epilogue::Pointers operands;
+};
+
+// The rows of C, pixels lane / 4 and 8 further of 16, that a lane has accumulators of: `element` is
+// where they begin, `valid` has a bit for every output there is. Lanes know those of pixel
+// lane % 16. They are not found where nobody reads them.
+template <bool kAreRead = true>
+struct AccumulatorRows {
+  unsigned element[2], valid[2];
+
+  __device__ __forceinline__ AccumulatorRows(unsigned lane_element, unsigned lane_valid) {
+    if constexpr (!kAreRead) return;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      element[half] = __shfl_sync(~0u, lane_element, threadIdx.x % 32 / 4 + 8 * half);
+      valid[half] = __shfl_sync(~0u, lane_valid, threadIdx.x % 32 / 4 + 8 * half);
+    }
+  }
 };
 
 // Two neighbours as they lie in memory.

@@ -89,8 +89,8 @@ struct Row {
 };
 
 template <class Problem>
-__device__ __forceinline__ Row<Problem> row_at(const Phase& phase, int number) {
-  if (number >= phase.pixels) return {0, 0, 0};
+__device__ __forceinline__ Row<Problem> row_at(const Phase& phase, int images, int number) {
+  if (number >= images * phase.pixels) return {0, 0, 0};
   int at[kMaxAxes];
   pixels_of(number, phase.sizes, at);
   Row<Problem> row = {phase.out_offset + offset_of(at, phase.out_strides), 1, 0};
@@ -242,7 +242,7 @@ __device__ __forceinline__ void store_rows(typename Problem::Epilogue::Stored* c
 // C are longer runs than their columns.
 template <class Problem, int kRows, int kTiles, int kZeroBytes>
 __device__ __forceinline__ void fill_cells(typename Problem::Epilogue::Stored* c,
-                                           const Phase& phase, int m, int tile, unsigned zeros,
+                                           const Phase& phase, int images, int m, int tile, unsigned zeros,
                                            unsigned progress, int before, int iterations,
                                            int warp, int warps) {
   constexpr int kShare = (kRows + kTiles - 1) / kTiles;
@@ -253,7 +253,7 @@ __device__ __forceinline__ void fill_cells(typename Problem::Epilogue::Stored* c
     const int r = (unit / Problem::kCellZeroFills * 32 + threadIdx.x % 32) * kTiles + tile;
     hopper::counter_wait(progress,
                          before + unit * iterations / (kUnits * Problem::kCellZeroFills));
-    const auto row = row_at<Problem>(phase, r < kRows ? m + r : phase.pixels);
+    const auto row = row_at<Problem>(phase, images, r < kRows ? m + r : images * phase.pixels);
     if (row.zero_fills >> zero_fill & 1) {
       char* const to = reinterpret_cast<char*>(c + row.offset + Problem::cell_zero_fill(zero_fill).delta);
       for (int done = 0; done < kBytes; done += kZeroBytes) {
@@ -268,7 +268,7 @@ __device__ __forceinline__ void fill_cells(typename Problem::Epilogue::Stored* c
 // progress: their share of the memory's bandwidth is spread over the whole kernel.
 template <class Problem>
 __device__ __forceinline__ void store_zero_fills(typename Problem::Epilogue::Stored* c,
-                                           unsigned progress, int iterations, int warp,
+                                           int images, unsigned progress, int iterations, int warp,
                                            int warps) {
   constexpr int kPieceChunks = Problem::kPieceChunks;
   const int lane = threadIdx.x % 32;
@@ -279,7 +279,7 @@ __device__ __forceinline__ void store_zero_fills(typename Problem::Epilogue::Sto
     int lanes = 32;
     while (lanes > 1 && lanes / 2 >= zero_fill.chunks) lanes /= 2;
     const int together = 32 / lanes;
-    const int pieces = zero_fill.runs * zero_fill.pieces;
+    const int pieces = images * zero_fill.runs * zero_fill.pieces;
     const int batches = (pieces + together - 1) / together;
     const int mine = batches / gridDim.x + 1;
     for (int j = warp; j < mine; j += warps) {

@@ -89,6 +89,17 @@ struct TapWeights {
   }
 };
 
+// Copies a piece of every tap's weights, kTapBytes apart, from a channel that begins at `source`:
+// `copy` is that of `load/pieces.cuh`.
+template <typename P, int kTapBytes, typename Copy>
+__device__ __forceinline__ void copy_taps(Copy copy, unsigned to,
+                                          const typename P::Element* source, bool is_inside) {
+  for_each_tap<P>([&](auto p, auto i, auto j) {
+    constexpr int kTap = tap_index<P>(p.value, i.value, j.value);
+    copy(to + kTap * kTapBytes, source + tap_weight<P>(p.value, i.value, j.value), is_inside);
+  });
+}
+
 // Whether a phase has no taps and stores zero-filled outputs.
 template <typename P>
 constexpr bool is_zero_fill(int phase) {

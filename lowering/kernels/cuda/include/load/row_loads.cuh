@@ -1,6 +1,7 @@
 // The copies of the rows of a ring: by threads, 16 bytes each, or by TMA.
 #pragma once
 
+#include "load/pieces.cuh"
 #include "load/row_ring.cuh"
 #include "pipeline/step_stream.cuh"
 #include "ptx/tma.cuh"
@@ -77,14 +78,11 @@ class AsyncLoads {
     const unsigned inside = row_inside ? inside_ : 0;
     const T* source = stripe_source_ + a_row * P::a_row_stride;
     const unsigned target = target_ + slot_ * Ring::kRowBytes;
-#pragma unroll
-    for (int i = 0; i < kCopies; ++i) {
-      const bool is_last = i == kCopies - 1;
-      if (pixel_ < kPixelThreads && (!is_last || pixel_ + i * kPixelThreads < Ring::kPixels)) {
-        copy_async(target + i * kPixelThreads * Ring::kPixelBytes,
-                   source + i * (kPixelThreads * P::a_col_stride), inside >> i & 1);
-      }
-    }
+    copy_pieces<Ring::kPixels, kPixelThreads, 16>(pixel_, [&](int turn, int, auto copy) {
+      if (pixel_ >= kPixelThreads) return;
+      copy(target + turn * kPixelThreads * Ring::kPixelBytes,
+           source + turn * (kPixelThreads * P::a_col_stride), inside >> turn & 1);
+    });
   }
 
   typename Ring::Range range_;

@@ -24,7 +24,7 @@ struct RowRing {
 
   static constexpr int kBaseRows = divide_up(P::rows, S::unroll_rows);
   static constexpr int kOutChannelTiles = divide_up(P::cols, S::tile_cols);
-  static constexpr int kListRows = P::images * kOutChannelTiles * kBaseRows;
+  static constexpr int kImageRows = kOutChannelTiles * kBaseRows;  // of the list, of an image
 
   static constexpr int kRowStep = S::unroll_rows * P::row_step;
   static constexpr int kWindowRows = (S::unroll_rows - 1) * P::row_step + P::window_rows;
@@ -177,10 +177,10 @@ struct RowRing {
   struct Range {
     int begin, end;
 
-    __device__ __forceinline__ Range(int part, int parts)
-        : begin(static_cast<int>(static_cast<long long>(part) * kListRows / parts) *
+    __device__ __forceinline__ Range(int part, int parts, int images)
+        : begin(static_cast<int>(static_cast<long long>(part) * (images * kImageRows) / parts) *
                 S::tile_cols),
-          end(static_cast<int>((part + 1ll) * kListRows / parts) * S::tile_cols) {}
+          end(static_cast<int>((part + 1ll) * (images * kImageRows) / parts) * S::tile_cols) {}
 
     __device__ __forceinline__ int steps() const {
       return divide_up(end - begin, S::step_pixels);

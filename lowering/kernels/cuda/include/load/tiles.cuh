@@ -3,15 +3,10 @@
 #pragma once
 
 #include "arith/scalars.cuh"
+#include "load/vectors.cuh"
 #include "ptx/cp_async.cuh"
 
 namespace convir {
-
-// kElements neighbours, moved at once.
-template <class E, int kElements>
-struct alignas(sizeof(E) * kElements) Vector {
-  E of[kElements];
-};
 
 // kOuter x kReduced elements, `line` along the reduction or across it, by kThreads threads which
 // each move kVector neighbours at a time.

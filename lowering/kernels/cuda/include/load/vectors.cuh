@@ -46,10 +46,14 @@ __device__ inline Vector<T, kLanes> load(const T *from) {
 
 template <typename T, int kLanes>
 __device__ inline void store(T *to, const Vector<T, kLanes> &vector) {
-  using Bits = typename Word<sizeof(T) * kLanes>::Type;
-  Bits bits;
-  memcpy(&bits, &vector, sizeof(Bits));
-  *reinterpret_cast<Bits *>(to) = bits;
+  if constexpr (sizeof(T) != 2) {
+    *reinterpret_cast<Vector<T, kLanes> *>(to) = vector;
+  } else {
+    using Bits = typename Word<sizeof(T) * kLanes>::Type;
+    Bits bits;
+    memcpy(&bits, &vector, sizeof(Bits));
+    *reinterpret_cast<Bits *>(to) = bits;
+  }
 }
 
 // The same to global memory, in one instruction even where the compiler would take it apart, as it

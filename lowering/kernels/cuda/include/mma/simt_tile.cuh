@@ -15,7 +15,7 @@ __device__ __forceinline__ void load_quad(Wide (&to)[4], const char* tile, int l
     const auto loaded =
         *reinterpret_cast<const Vector<E, kAtOnce>*>(tile + T::byte(line, at + first));
 #pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) to[first + i] = widen(loaded.of[i]);
+    for (int i = 0; i < kAtOnce; ++i) to[first + i] = widen(loaded[i]);
   }
 }
 

@@ -168,4 +168,17 @@ struct StreamOf<true, S, Loads> {
 template <typename S, typename Loads>
 using StepStream = typename StreamOf<S::tma, S, Loads>::Type;
 
+// body(step, i) for the tiles of a warp, kTiles of each step, when what a step reads is there.
+template <int kTiles, typename Stream, typename Body>
+__device__ __forceinline__ void for_each_tile(Stream& stream, int steps, const Body& body) {
+#pragma unroll 1
+  for (int step = 0; step < steps; ++step) {
+    stream.acquire(step);
+#pragma unroll 1
+    for (int i = 0; i < kTiles; ++i) body(step, i);
+    stream.release();
+  }
+  wait_copies<0>();
+}
+
 }  // namespace convir

@@ -6,12 +6,12 @@
 // m16n8k16 has them for the 16 rows of its warp.
 #pragma once
 
+#include "arith/sizes.cuh"
 #include "ptx/named_barrier.cuh"
 #include "schedule/partition.cuh"
 
 namespace convir::consumer_warpgroups {
 
-constexpr int kWarpgroupThreads = 128;
 constexpr int kBarrier = 1;  // of all groups together
 
 // How the splits of a tile become one.
@@ -37,21 +37,6 @@ struct Layout {
     return v % (kShare ? kWarpgroupThreads : kThreads);
   }
 };
-
-// Stores a block of four accumulators of the weights at `out`: of input channels `in_channels` and
-// 8 further, and of two columns, as far as there are any.
-template <class P, class Epilogue>
-__device__ __forceinline__ void store_four(typename Epilogue::Stored* out, int in_channels, int column,
-                                           const float (&accumulators)[4]) {
-  const typename Epilogue::Pointers none{};
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const int d = in_channels + i / 2 * 8, n = column + i % 2;
-    if (d < P::kInChannels && n < P::kOutChannels) {
-      out[P::kBInChannel * d + P::kBOutChannel * n] = Epilogue::apply(accumulators[i], none, nullptr);
-    }
-  }
-}
 
 // The accumulators that a thread keeps when the groups have added theirs up. kIsShifted: the second
 // group's stand half a block further, so what it calls column c of 8 columns is column c - 4 of the

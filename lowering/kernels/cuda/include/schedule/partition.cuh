@@ -28,7 +28,8 @@ constexpr int kMinSteps = 8;
 // them.
 constexpr int kCounterWords = 64;
 
-// kSplits is 1 unless the kind is split-K; kWholeAreBlocks: whole tiles of stream-K have blocks of
+// kSteps is 0 where a launch hands over the steps of a tile, which is none of stream-K. kSplits is 1
+// unless the kind is split-K; kWholeAreBlocks: whole tiles of stream-K have blocks of
 // their own, behind those that stream.
 template <Kind kKind, int kTiles, int kSteps, int kConcurrent, int kSplits, bool kWholeAreBlocks>
 struct Schedule {
@@ -38,6 +39,7 @@ struct Schedule {
                                    : kRest != 0            ? kRest + kConcurrent
                                                            : 0;
   static_assert(static_cast<long long>(kStreamed) * kSteps < 1ll << 30, "steps are 32-bit numbers");
+  static_assert(kSteps > 0 || kKind != Kind::kStreamK, "shares are constants");
   static constexpr int kStreamedSteps = kStreamed * kSteps;
   static constexpr int kMostShares = kStreamedSteps < kMinSteps ? 1 : kStreamedSteps / kMinSteps;
   static constexpr int kShares = kStreamed == 0               ? 0
@@ -67,8 +69,10 @@ struct Schedule {
     int unit;
     int at;    // split-K and data-parallel: what is left; stream-K: the end of what is left
     int whole;  // the next whole tile
+    int steps;  // of a tile
 
-    __device__ __forceinline__ explicit Walk(int of) : unit(of) {
+    __device__ __forceinline__ explicit Walk(int of, int of_tile = kSteps)
+        : unit(of), steps(of_tile) {
       if constexpr (kKind != Kind::kStreamK) {
         at = 1;
       } else {
@@ -80,12 +84,14 @@ struct Schedule {
 
     __device__ __forceinline__ bool next(Work& work) {
       if constexpr (kKind == Kind::kDataParallel) {
-        work = {unit, 0, kSteps, 0, 1, unit, 0};
+        work = {unit, 0, steps, 0, 1, unit, 0};
         return at-- > 0;
       } else if constexpr (kKind == Kind::kSplitK) {
         const int split = unit / kTiles, tile = unit % kTiles;
-        const auto end_of = [](int splits) {
-          if constexpr (static_cast<long long>(kSteps) * kSplits < 1ll << 31) {
+        const auto end_of = [this](int splits) {
+          if constexpr (kSteps == 0) {
+            return steps / kSplits * splits + steps % kSplits * splits / kSplits;
+          } else if constexpr (static_cast<long long>(kSteps) * kSplits < 1ll << 31) {
             return kSteps * splits / kSplits;
           } else {
             return static_cast<int>(static_cast<long long>(kSteps) * splits / kSplits);

@@ -1,12 +1,15 @@
 // The order of the tiles of a persistent contraction, and where output pixels lie.
 #pragma once
 
+#include "arith/coordinates.cuh"
+
 namespace convir::wgmma {
 
 constexpr int kMaxSpatial = 3;
 constexpr int kMaxAxes = kMaxSpatial + 1;
 
-// Output pixels that share their taps. Axes are innermost first; the last one is the batch.
+// Output pixels that share their taps. Axes are innermost first; the last one is the batch, whose
+// size a launch hands over as `images`: what counts pixels counts those of an image.
 struct Phase {
   int pixels;
   int sizes[kMaxAxes];
@@ -27,7 +30,7 @@ struct Tap {
 // same rows of A.
 struct TileGroup {
   int first_phase, phases;
-  int m_tiles;  // of one phase
+  int pixels;  // of one phase
 };
 
 // The number of a tile, in the table of those that each block computes in turn.
@@ -38,7 +41,7 @@ constexpr TileNumber kNoTile = 0xffff;
 struct ZeroFill {
   int chunks;  // of 16 bytes, in a run
   int pieces;  // that a run is cut into
-  int runs;
+  int runs;    // of an image
   int sizes[kMaxAxes];
   long long strides[kMaxAxes];  // elements of C
   long long offset;
@@ -76,17 +79,18 @@ __device__ __forceinline__ void touch_tables(int block, int thread, int threads)
     touch(Problem::phase(i).taps);
   }
   for (int i = thread; i < Problem::kTileGroups; i += threads) {
-    touch(Problem::tile_group(i).m_tiles);
+    touch(Problem::tile_group(i).pixels);
   }
 }
 
 // The tile number `t`, or false past the last one. Columns change fastest, contiguous then
 // share rows of A while the whole of B stays in the L2 cache.
-template <class Problem>
-__device__ __forceinline__ bool tile_at(int t, int n_tiles, Tile& tile) {
+template <class Problem, int kBlockM>
+__device__ __forceinline__ bool tile_at(int t, int n_tiles, int images, Tile& tile) {
   for (int i = 0; i < Problem::kTileGroups; ++i) {
     const TileGroup& group = Problem::tile_group(i);
-    const int count = group.m_tiles * group.phases * n_tiles;
+    const int m_tiles = (images * group.pixels + kBlockM - 1) / kBlockM;
+    const int count = m_tiles * group.phases * n_tiles;
     if (t < count) {
       tile.n = t % n_tiles;
       t /= n_tiles;
@@ -101,38 +105,39 @@ __device__ __forceinline__ bool tile_at(int t, int n_tiles, Tile& tile) {
 
 // The tile of a block's turn, or false if it has no more: tiles go round the blocks, or a table has
 // those of each.
-template <class Problem>
-__device__ __forceinline__ bool tile_of(int block, int blocks, int next, int n_tiles, Tile& tile) {
+template <class Problem, int kBlockM>
+__device__ __forceinline__ bool tile_of(int block, int blocks, int next, int n_tiles, int images,
+                                        Tile& tile) {
   if constexpr (Problem::kOrdered > 0) {
     if (next >= Problem::kOrdered) return false;
     const int t = Problem::next(block * Problem::kOrdered + next);
-    return t != kNoTile && tile_at<Problem>(t, n_tiles, tile);
+    return t != kNoTile && tile_at<Problem, kBlockM>(t, n_tiles, images, tile);
   } else {
-    return tile_at<Problem>(block + next * blocks, n_tiles, tile);
+    return tile_at<Problem, kBlockM>(block + next * blocks, n_tiles, images, tile);
   }
 }
 
 // The tiles of a block, in order.
-template <class Problem, int kNTiles>
+template <class Problem, int kBlockM, int kNTiles>
 struct Tiles {
+  int images;
+
   template <class Body>
   __device__ __forceinline__ void for_each(Body&& body) const {
     const int block = blockIdx.x, blocks = gridDim.x;
     Tile tile;
-    for (int next = 0; tile_of<Problem>(block, blocks, next, kNTiles, tile); ++next) body(tile);
+    for (int next = 0; tile_of<Problem, kBlockM>(block, blocks, next, kNTiles, images, tile);
+         ++next) {
+      body(tile);
+    }
   }
 };
 
 // Splits a position's number into its place along axes of `sizes`.
 __device__ __forceinline__ void pixels_of(int number, const int (&sizes)[kMaxAxes],
                                              int (&at)[kMaxAxes]) {
-#pragma unroll
-  for (int axis = 0; axis < kMaxAxes - 1; ++axis) {
-    const int rest = number / sizes[axis];
-    at[axis] = number - rest * sizes[axis];
-    number = rest;
-  }
-  at[kMaxAxes - 1] = number;
+  split_number<kMaxAxes, false>(
+      number, [&](int axis) { return sizes[axis]; }, [&](int axis, int x) { at[axis] = x; });
 }
 
 // The pixel of A, behind its channel, that the window of output pixel `number` begins at: the

@@ -13,7 +13,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from convir.analysis.refusal import Refusal
-from convir.lowering.kernels.cuda.launch import Pointer
+from convir.lowering.kernels.cuda.launch import Im2colMap, TensorMap
 from convir.lowering.kernels.cuda.sm90_wgrad import candidates as sm90_wgrad_candidates
 from convir.lowering.kernels.cuda.sm90_wgrad import launch as sm90_wgrad
 from convir.lowering.kernels.cuda.sm90_wgrad.config import Sm90WgradConfig
@@ -123,9 +123,9 @@ def test_taps_read_and_write_what_the_contraction_says(
 
 def test_one_by_one_filters_are_a_plain_product() -> None:
     problem = planned(line(2, 64, 72, (9, 11), 1, 0, 1))
-    assert (problem.rows.slides, problem.pixels, problem.taps) == ((), 198, 1)
+    assert (problem.rows.slides, problem.pixels.value, problem.taps) == ((), 198, 1)
     strided = planned(line(2, 64, 72, (9, 11), 1, 0, 2))
-    assert (len(strided.rows.slides), strided.pixels, strided.steps) == (2, 60, 1)
+    assert (len(strided.rows.slides), strided.pixels.value, strided.steps) == (2, 60, 1)
 
 
 def test_configs_print_and_parse() -> None:
@@ -221,7 +221,7 @@ def test_misses_bring_neighbours_of_what_the_cache_keeps() -> None:
         plan = sm90_wgrad.kernels(found.contraction, found.epilogue, config, DEFAULT_TARGET)
         assert not isinstance(plan, Refusal)
         arguments = plan.kernels[0].arguments
-        return [each.promotion for each in arguments if not isinstance(each, Pointer)]
+        return [each.promotion for each in arguments if isinstance(each, TensorMap | Im2colMap)]
 
     assert promotions(28) == [256, 256]
     assert promotions(64) == [256, 128]  # C, of 64 columns, and A, of 256

@@ -1,0 +1,1 @@
+"""Depthwise convolution: channels as planes, filter rows as banded matrices."""
