@@ -10,6 +10,7 @@ import numpy as np
 
 from convir.lowering.kernels.cuda.launch import POINTER_ALIGNMENT
 from convir.runtime.cuda import toolkit
+from convir.runtime.cuda.code import LoadedCode
 from convir.runtime.cuda.gemm import CublasGemm
 from convir.runtime.cuda.graph import CudaGraph
 from convir.runtime.cuda.launch import LoadedKernel
@@ -69,27 +70,41 @@ class CudaProgram:
 
         with toolkit.cupy().cuda.Device(index):
             gpu = toolkit.gpu()
-        self._load(plan_program(program, gpu), lambda: program, index)
+        self._load(plan_program(program, gpu), lambda: program, index, {})
 
     @classmethod
-    def of_plan(cls, plan: CudaPlan, program: Callable[[], Program], index: int) -> CudaProgram:
+    def of_plan(
+        cls,
+        plan: CudaPlan,
+        program: Callable[[], Program],
+        index: int,
+        made: Mapping[str, bytes] | None = None,
+    ) -> CudaProgram:
         """Load what was planned for this kind of GPU before.
 
         Args:
             plan: the kernels, memory and steps.
             program: gives the program that the plan was made from, when somebody asks for it.
             index: which GPU.
+            made: cubins of the plan's sources, as far as they are at hand; others are read from
+                the cache, or compiled.
 
         Raises:
-            CompileError: NVRTC refuses the code.
+            CompileError: NVRTC refuses the code, or the driver does.
             NoGpuError: a part of the CUDA toolkit is missing.
             GpuMemoryError: the constants do not fit on the GPU.
         """
         loaded = cls.__new__(cls)
-        loaded._load(plan, program, index)
+        loaded._load(plan, program, index, made or {})
         return loaded
 
-    def _load(self, plan: CudaPlan, program: Callable[[], Program], index: int) -> None:
+    def _load(
+        self,
+        plan: CudaPlan,
+        program: Callable[[], Program],
+        index: int,
+        made: Mapping[str, bytes],
+    ) -> None:
         cupy = toolkit.cupy()
         self.plan = plan
         self.arrays: Any = cupy
@@ -102,6 +117,7 @@ class CudaProgram:
         with self.scope():
             self._constants: list[Any] = [cupy.asarray(constant) for constant in plan.constants]
             self._packed: list[Any] = [cupy.asarray(weights) for weights in plan.packed]
+            self._code = LoadedCode(plan, toolkit.architecture(), made)
             each = [self._step(step) for step in plan.steps]
             self._steps = [checked for checked, _ in each]
             self._aligned_steps = [step for _, aligned in each for step in aligned]
@@ -281,7 +297,8 @@ class CudaProgram:
         return fill
 
     def _launch(self, planned: PlannedLaunch) -> tuple[_Step, list[_Step]]:
-        kernels = [LoadedKernel(kernel, planned.places) for kernel in planned.kernels]
+        code, places = self._code, planned.places
+        kernels = [LoadedKernel(each, places, code.function(each)) for each in planned.kernels]
         aligned: list[_Step] = [kernel.launch for kernel in kernels]
         if planned.call is None:
             (kernel,) = kernels

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from convir.lowering.kernels.cuda.launch import CudaKernel, Pointer
     from convir.runtime.program import Array, Copy, Fill, Gemm, StreamSpec, TensorSpec
 
@@ -50,3 +52,12 @@ class CudaPlan:
     stream: StreamSpec
     summary: tuple[str, ...]
     """What each call is, in a word."""
+    cubins: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    """Where the cache keeps the code of each source; empty before it is compiled."""
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The CUDA C++ of its kernels, each once."""
+        launches = [step for step in self.steps if isinstance(step, PlannedLaunch)]
+        kernels = [kernel for launch in launches for kernel in launch.kernels]
+        return tuple(dict.fromkeys(kernel.source for kernel in kernels))

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import re
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from convir.lowering.kernels.cuda.headers import headers, included
+from convir.lowering.kernels.cuda.headers import included
 from convir.runtime.cache.object_cache import cache_of
 from convir.runtime.compile_error import CompileError
+from convir.runtime.cores import available_cores
 from convir.runtime.cuda import toolkit
 from convir.runtime.cuda.toolchain.cubin import executed
 from convir.runtime.cuda.toolchain.usage import VERBOSE, Usage, parse_usage
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 _CUBINS, _LOGS = "cubins", "cubin-logs"
 """Folders of the cache."""
@@ -34,6 +37,14 @@ _TOOLS_VERSION = re.compile(rb"Cuda compilation tools, release [\d.]+, V([\d.]+)
 """In the `.note.nv.tkinfo` section of a cubin."""
 
 
+@dataclass(frozen=True)
+class Cubin:
+    """Code of a GPU, and where the cache keeps it."""
+
+    key: str
+    content: bytes = field(repr=False)
+
+
 def compile_cubin(source: str, arch: str, options: Sequence[str] = ()) -> bytes:
     """The cubin of `source` for an architecture, from the cache where it is there.
 
@@ -47,6 +58,47 @@ def compile_cubin(source: str, arch: str, options: Sequence[str] = ()) -> bytes:
         NoGpuError: CuPy or CUDA's headers are not installed.
     """
     return _stored(source, _flags(arch, options), _CUBINS)
+
+
+def compile_cubins(
+    sources: Iterable[str], arch: str, told: Callable[[int, int], None] | None = None
+) -> dict[str, Cubin]:
+    """The cubins of all `sources`, compiled on all cores at once.
+
+    NVRTC compiles in several threads at a time, and CuPy lets go of the interpreter meanwhile.
+
+    Args:
+        sources: as `compile_cubin` takes them; equal ones are compiled once.
+        arch: the architecture, e.g. `sm_90a`.
+        told: is told how many are done, and of how many, whenever one is.
+
+    Raises:
+        CompileError: NVRTC refuses a source.
+        NoGpuError: CuPy or CUDA's headers are not installed.
+    """
+    flags = _flags(arch, ())
+    keys = {source: _key(source, flags) for source in dict.fromkeys(sources)}
+    made: dict[str, Cubin] = {}
+    # The slowest first: the last to begin should not be the last to end.
+    waiting = sorted(keys, key=_effort, reverse=True)
+    with ThreadPoolExecutor(available_cores(), "convir-nvrtc") as pool:
+        running = {pool.submit(_stored, each, flags, _CUBINS, keys[each]): each for each in waiting}
+        try:
+            for done in as_completed(running):
+                source = running[done]
+                made[source] = Cubin(keys[source], done.result())
+                if told is not None:
+                    told(len(made), len(keys))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return made
+
+
+def stored_cubin(key: str) -> bytes | None:
+    """The cubin that the cache keeps under `key`, if it does; NVRTC is not asked."""
+    found = cache_of(_CUBINS).load(key)
+    return found if found is not None and found.startswith(_ELF) else None
 
 
 def kernel_usage(source: str, arch: str, options: Sequence[str] = ()) -> dict[str, Usage]:
@@ -90,29 +142,57 @@ def load_kernel(source: str, name: str) -> Any:
     """The kernel `name` of `source` for the current device, as a CuPy function.
 
     Raises:
-        CompileError: NVRTC refuses the source.
+        CompileError: NVRTC refuses the source, or the driver its cubin.
         NoGpuError: there is no GPU, or CUDA's headers are not installed.
     """
+    return load_cubin(compile_cubin(source, toolkit.architecture())).get_function(name)
+
+
+def load_cubin(cubin: bytes) -> Any:
+    """A cubin on the current device, as a module of CuPy's.
+
+    Raises:
+        CompileError: the driver refuses it, as one does that is older than what made it.
+        NoGpuError: CuPy is not installed.
+    """
     module = toolkit.cupy().cuda.function.Module()
-    module.load(compile_cubin(source, toolkit.architecture()))
-    return module.get_function(name)
+    try:
+        module.load(cubin)
+    except toolkit.launches().CUDADriverError as error:
+        raise CompileError(
+            "the driver refuses a kernel's code", source="", options=str(error), log=str(error)
+        ) from error
+    return module
 
 
 def _flags(arch: str, options: Sequence[str]) -> tuple[str, ...]:
     return (*BASE_OPTIONS, VERBOSE, f"-arch={arch}", *options)
 
 
-def _stored(source: str, flags: Sequence[str], folder: str) -> bytes:
+def _stored(source: str, flags: Sequence[str], folder: str, key: str | None = None) -> bytes:
     """The cubin or the log of a compilation, from the cache where it is there."""
-    key = _key(source, flags)
-    found = cache_of(folder).load(key)
-    if found is not None and (folder == _LOGS or found.startswith(_ELF)):
+    key = key or _key(source, flags)
+    found = _cached(key, folder)
+    if found is not None:
         return found
-    cubin, log = _compile(source, flags)
-    made: dict[str, bytes] = {_CUBINS: cubin, _LOGS: log}
-    for name, payload in made.items():
-        cache_of(name).store(key, payload)
+    with cache_of(folder).lock(key):
+        found = _cached(key, folder)  # Another thread or process may have been faster.
+        if found is not None:
+            return found
+        cubin, log = _compile(source, flags)
+        made: dict[str, bytes] = {_CUBINS: cubin, _LOGS: log}
+        for name, payload in made.items():
+            cache_of(name).store(key, payload)
     return made[folder]
+
+
+def _cached(key: str, folder: str) -> bytes | None:
+    return stored_cubin(key) if folder == _CUBINS else cache_of(folder).load(key)
+
+
+def _effort(source: str) -> int:
+    """What grows with the time that a source takes: the code that it includes."""
+    return len(source) + sum(len(text) for _, text in included(source))
 
 
 def _key(source: str, flags: Sequence[str]) -> str:
@@ -126,8 +206,8 @@ def _key(source: str, flags: Sequence[str]) -> str:
 def _compile(source: str, flags: Sequence[str]) -> tuple[bytes, bytes]:
     """The cubin, and what the compiler says of it."""
     nvrtc = toolkit.nvrtc()
-    names = [name.encode() for name, _ in headers()]
-    texts = [text.encode() for _, text in headers()]
+    names = [name.encode() for name, _ in included(source)]
+    texts = [text.encode() for _, text in included(source)]
     program = nvrtc.createProgram(source, "kernel.cu", texts, names)
     try:
         include = f"-I{toolkit.include_folder()}"
