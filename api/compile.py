@@ -20,16 +20,19 @@ from convir.api.arguments import (
     check_shapes,
     check_type,
 )
+from convir.api.plans import load_plan, machine_of, plan_for
 from convir.api.sources import source_of
-from convir.lowering.kernels.host.target import target
-from convir.runtime.cache.program_cache import Question, load_program, store_program
-from convir.runtime.cache.program_entry import Signature
+from convir.runtime.cache.program_cache import (
+    Question,
+    load_program,
+    program_lock,
+    store_program,
+)
+from convir.runtime.cache.program_entry import ModelFiles, Signature
 from convir.runtime.compile_error import CompileError
-from convir.runtime.devices import HOST, find_device
+from convir.runtime.devices import find_device
 from convir.runtime.dynamic import CAPACITY, DynamicExecutable
 from convir.runtime.executable import Executable
-from convir.runtime.host.device import HostProgram
-from convir.runtime.host.plan import HostPlan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -40,7 +43,9 @@ if TYPE_CHECKING:
 
     from convir.api.build import Build
     from convir.api.sources import Source
+    from convir.runtime.cuda.plan import CudaPlan
     from convir.runtime.devices import Device
+    from convir.runtime.host.plan import HostPlan
     from convir.runtime.program import Program
 
 DEFAULT_PIPELINE = "default"
@@ -66,8 +71,8 @@ def compile(
     Where the types of its arguments leave sizes open (`tensor<?x8xf32>`), it is a
     `DynamicExecutable`, which compiles once for each set of shapes that it is called with.
 
-    For the host, programs whose pipelines are text are kept on disk: the same text, or a module
-    that prints so, is compiled once, whatever the process.
+    Programs whose pipelines are text are kept on disk: the same text, or a module that prints so,
+    is compiled once, whatever the process.
 
     Args:
         source: MLIR text, the path of a file that holds it, a MIOpenDriver line
@@ -163,60 +168,70 @@ class Job:
 
     def compile(self) -> Executable | Signature:
         """The executable, or what calls have to bind first."""
-        key = self._key(None)
-        entry = self._cached(key, None)
-        if isinstance(entry, Executable):
-            return entry
-        with _compiling():
-            signature = self._build.signature() if entry is None else entry
-            if signature is None:
-                return self._compile(key, None)
-        if key is not None and entry is None:
-            store_program(key, signature)
-        return signature
+        return self._made(None)
 
     def specialise(self, shapes: Sequence[Sequence[int]]) -> Executable:
         """The executable for arguments of these shapes."""
+        made = self._made(shapes)
+        assert isinstance(made, Executable)
+        return made
+
+    def _made(self, shapes: Sequence[Sequence[int]] | None) -> Executable | Signature:
         key = self._key(shapes)
-        entry = self._cached(key, shapes)
-        if isinstance(entry, Executable):
-            return entry
-        with _compiling():
-            return self._compile(key, shapes)
+        if key is None:
+            with _compiling():
+                return self._compile(key, shapes)
+        found = self._cached(key, shapes)
+        if found is not None:
+            return found
+        with program_lock(key):
+            # Another thread or process may have been faster.
+            found = self._cached(key, shapes)
+            if found is not None:
+                return found
+            with _compiling():
+                return self._compile(key, shapes)
 
     def _cached(
-        self, key: str | None, shapes: Sequence[Sequence[int]] | None
+        self, key: str, shapes: Sequence[Sequence[int]] | None
     ) -> Executable | Signature | None:
-        entry = None if key is None else load_program(key)
-        if isinstance(entry, HostPlan):
-            try:
-                return self._executable(entry, lambda: self._build.program(shapes))
-            except CompileError as error:
-                _log.warning("a cached program cannot be loaded, compiling again: %s", error)
-        return entry if isinstance(entry, Signature) else None
+        entry = load_program(key)
+        if entry is None or isinstance(entry, ModelFiles):
+            return None
+        if isinstance(entry, Signature):
+            return entry if shapes is None else None
+        try:
+            return self._executable(entry, lambda: self._build.program(shapes))
+        except (CompileError, TypeError) as error:
+            _log.warning("a cached program cannot be loaded, compiling again: %s", error)
+        return None
 
-    def _compile(self, key: str | None, shapes: Sequence[Sequence[int]] | None) -> Executable:
+    def _compile(
+        self, key: str | None, shapes: Sequence[Sequence[int]] | None
+    ) -> Executable | Signature:
+        signature = self._build.signature() if shapes is None else None
+        if signature is not None:
+            if key is not None:
+                store_program(key, signature)
+            return signature
         program = self._build.program(shapes)
-        if self.device.kind != HOST:
-            return Executable(self.device.load(program))
-        from convir.runtime.host.planner import plan_program  # noqa: PLC0415  (brings xDSL along)
-
-        plan = plan_program(program, target())
+        plan = plan_for(self.device, program)
         if key is not None:
             store_program(key, plan)
         return self._executable(plan, lambda: program)
 
-    def _executable(self, plan: HostPlan, program: Callable[[], Program]) -> Executable:
-        return Executable(HostProgram.of_plan(plan, program, self.threads))
+    def _executable(self, plan: HostPlan | CudaPlan, program: Callable[[], Program]) -> Executable:
+        return Executable(load_plan(self.device, plan, program, self.threads))
 
     def _key(self, shapes: Sequence[Sequence[int]] | None) -> str | None:
         """The key of the program cache; None where only compiling gives an answer."""
         content, pipeline = self.source.content, self.pipeline
-        if self.device.kind != HOST or content is None:
+        if content is None or not isinstance(pipeline, str):
             return None
-        if not isinstance(pipeline, str):
-            return None
-        question = Question(content, self.function, pipeline, self.workspace_bytes, target())
+        machine = machine_of(self.device)
+        question = Question(
+            content, self.function, pipeline, self.workspace_bytes, self.allow_tf32, machine
+        )
         return question.key(shapes)
 
     @cached_property

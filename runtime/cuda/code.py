@@ -6,14 +6,10 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from convir.runtime.cuda.toolchain.compile import (
-    compile_cubins,
-    load_cubin,
-    stored_cubin,
-)
+from convir.runtime.cuda.toolchain.compile import compile_cubins, load_cubin, stored_cubin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from convir.lowering.kernels.cuda.launch import CudaKernel
     from convir.runtime.cuda.plan import CudaPlan
@@ -21,10 +17,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-def compiled(
-    plan: CudaPlan, arch: str, told: Callable[[int, int], None] | None = None
-) -> tuple[CudaPlan, dict[str, bytes]]:
-    """`plan` with where the cache keeps its code, and that code by source.
+def compiled(plan: CudaPlan, arch: str, told: Callable[[int, int], None] | None = None) -> CudaPlan:
+    """`plan` with the code of all its sources, which the cache of cubins has from then on.
 
     Args:
         plan: what to compile.
@@ -35,34 +29,37 @@ def compiled(
         CompileError: NVRTC refuses a source.
         NoGpuError: CuPy or CUDA's headers are not installed.
     """
-    made = compile_cubins(plan.sources, arch, told)
-    keys = {source: cubin.key for source, cubin in made.items()}
-    return replace(plan, cubins=keys), {source: each.content for source, each in made.items()}
+    return replace(plan, cubins=compile_cubins(plan.sources, arch, told))
 
 
 class LoadedCode:
     """The modules of a program on the current device."""
 
-    def __init__(self, plan: CudaPlan, arch: str, made: Mapping[str, bytes]) -> None:
-        """Load all code of `plan`; what neither `made` nor the cache has is compiled.
+    def __init__(self, plan: CudaPlan, arch: str) -> None:
+        """Load all code of `plan`; what neither it nor the cache has is compiled.
 
         Raises:
             CompileError: NVRTC refuses a source, or the driver its cubin.
             NoGpuError: a part of the CUDA toolkit is missing.
         """
-        cubins = dict(made)
-        for source in plan.sources:
-            key = None if source in cubins else plan.cubins.get(source)
-            found = None if key is None else stored_cubin(key)
-            if found is not None:
-                cubins[source] = found
-        missing = [source for source in plan.sources if source not in cubins]
+        cubins = {source: _code(plan, source) for source in plan.sources}
+        missing = [source for source, code in cubins.items() if code is None]
         if missing:
-            _log.info("%d kernels are not in the cache, compiling them", len(missing))
-            for source, cubin in compile_cubins(missing, arch).items():
-                cubins[source] = cubin.content
-        self._modules: dict[str, Any] = {x: load_cubin(cubins[x]) for x in plan.sources}
+            _log.info("%s: %d kernels are not in the cache", plan.name, len(missing))
+            made = compile_cubins(missing, arch)
+            cubins |= {source: cubin.content for source, cubin in made.items()}
+        self._modules: dict[str, Any] = {
+            source: load_cubin(code) for source, code in cubins.items() if code is not None
+        }
 
     def function(self, kernel: CudaKernel) -> Any:
         """What launches `kernel`, as a CuPy function."""
         return self._modules[kernel.source].get_function(kernel.symbol)
+
+
+def _code(plan: CudaPlan, source: str) -> bytes | None:
+    """The cubin of a source, if it is at hand or in the cache."""
+    known = plan.cubins.get(source)
+    if known is None or known.content is not None:
+        return None if known is None else known.content
+    return stored_cubin(known.key)

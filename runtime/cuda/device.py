@@ -68,26 +68,16 @@ class CudaProgram:
         """
         from convir.runtime.cuda.planner import plan_program  # noqa: PLC0415  (brings xDSL along)
 
-        with toolkit.cupy().cuda.Device(index):
-            gpu = toolkit.gpu()
-        self._load(plan_program(program, gpu), lambda: program, index, {})
+        self._load(plan_program(program, toolkit.gpu(index)), lambda: program, index)
 
     @classmethod
-    def of_plan(
-        cls,
-        plan: CudaPlan,
-        program: Callable[[], Program],
-        index: int,
-        made: Mapping[str, bytes] | None = None,
-    ) -> CudaProgram:
+    def of_plan(cls, plan: CudaPlan, program: Callable[[], Program], index: int) -> CudaProgram:
         """Load what was planned for this kind of GPU before.
 
         Args:
             plan: the kernels, memory and steps.
             program: gives the program that the plan was made from, when somebody asks for it.
             index: which GPU.
-            made: cubins of the plan's sources, as far as they are at hand; others are read from
-                the cache, or compiled.
 
         Raises:
             CompileError: NVRTC refuses the code, or the driver does.
@@ -95,16 +85,10 @@ class CudaProgram:
             GpuMemoryError: the constants do not fit on the GPU.
         """
         loaded = cls.__new__(cls)
-        loaded._load(plan, program, index, made or {})
+        loaded._load(plan, program, index)
         return loaded
 
-    def _load(
-        self,
-        plan: CudaPlan,
-        program: Callable[[], Program],
-        index: int,
-        made: Mapping[str, bytes],
-    ) -> None:
+    def _load(self, plan: CudaPlan, program: Callable[[], Program], index: int) -> None:
         cupy = toolkit.cupy()
         self.plan = plan
         self.arrays: Any = cupy
@@ -117,7 +101,7 @@ class CudaProgram:
         with self.scope():
             self._constants: list[Any] = [cupy.asarray(constant) for constant in plan.constants]
             self._packed: list[Any] = [cupy.asarray(weights) for weights in plan.packed]
-            self._code = LoadedCode(plan, toolkit.architecture(), made)
+            self._code = LoadedCode(plan, toolkit.architecture())
             each = [self._step(step) for step in plan.steps]
             self._steps = [checked for checked, _ in each]
             self._aligned_steps = [step for _, aligned in each for step in aligned]

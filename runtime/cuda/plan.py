@@ -34,6 +34,16 @@ Step: TypeAlias = "Fill | Copy | Gemm | PlannedLaunch"
 
 
 @dataclass(frozen=True)
+class Cubin:
+    """The code of one source."""
+
+    key: str
+    """Where the cache of cubins keeps it."""
+    content: bytes | None = field(default=None, repr=False)
+    """The code itself, where it is at hand."""
+
+
+@dataclass(frozen=True)
 class CudaPlan:
     """Kernels, memory and steps of a program on one kind of GPU."""
 
@@ -52,8 +62,8 @@ class CudaPlan:
     stream: StreamSpec
     summary: tuple[str, ...]
     """What each call is, in a word."""
-    cubins: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    """Where the cache keeps the code of each source; empty before it is compiled."""
+    cubins: Mapping[str, Cubin] = field(default_factory=lambda: dict[str, Cubin](), repr=False)
+    """The code of each source; empty before it is compiled."""
 
     @property
     def sources(self) -> tuple[str, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from convir.runtime.cache.object_cache import cache_of
 from convir.runtime.compile_error import CompileError
 from convir.runtime.cores import available_cores
 from convir.runtime.cuda import toolkit
+from convir.runtime.cuda.plan import Cubin
 from convir.runtime.cuda.toolchain.cubin import executed
 from convir.runtime.cuda.toolchain.usage import VERBOSE, Usage, parse_usage
 
@@ -35,14 +35,6 @@ _DIGEST_LETTERS = 12
 
 _TOOLS_VERSION = re.compile(rb"Cuda compilation tools, release [\d.]+, V([\d.]+)")
 """In the `.note.nv.tkinfo` section of a cubin."""
-
-
-@dataclass(frozen=True)
-class Cubin:
-    """Code of a GPU, and where the cache keeps it."""
-
-    key: str
-    content: bytes = field(repr=False)
 
 
 def compile_cubin(source: str, arch: str, options: Sequence[str] = ()) -> bytes:
