@@ -21,6 +21,7 @@ from convir.api.arguments import (
     check_type,
 )
 from convir.api.plans import load_plan, machine_of, plan_for
+from convir.api.progress import telling
 from convir.api.sources import source_of
 from convir.runtime.cache.program_cache import (
     Question,
@@ -65,6 +66,7 @@ def compile(
     shapes: Sequence[Sequence[int] | None] = (),
     size: float = 1.0,
     allow_tf32: bool = False,
+    progress: bool | Callable[[str], None] = False,
 ) -> Executable:
     """Compile one function on tensors to an executable.
 
@@ -90,6 +92,9 @@ def compile(
         size: which of the models that a .nam file contains, from 0 (the smallest) to 1.
         allow_tf32: whether a GPU may round what it multiplies in f32 to TF32 (10 bits of mantissa),
             as the pass `allow-tf32` says.
+        progress: whether a line on standard error, where that is a terminal, says how far a
+            compilation is that takes longer than two seconds; or what is called with each step, a
+            text such as `kernels, 3 of 50`. Nothing is said of a program from the cache.
 
     Raises:
         DiagnosticError: the source is not valid IR.
@@ -119,6 +124,7 @@ def compile(
         workspace_bytes,
         threads,
         allow_tf32,
+        progress,
     )
     compiled = job.compile()
     if isinstance(compiled, Executable):
@@ -165,6 +171,8 @@ class Job:
     workspace_bytes: int | None = None
     threads: int | None = None
     allow_tf32: bool = False
+    progress: bool | Callable[[str], None] = False
+    """As `convir.compile` takes it."""
 
     def compile(self) -> Executable | Signature:
         """The executable, or what calls have to bind first."""
@@ -175,6 +183,21 @@ class Job:
         made = self._made(shapes)
         assert isinstance(made, Executable)
         return made
+
+    def prepare(self) -> None:
+        """Put the program into the cache, for a device that this machine need not have.
+
+        Raises:
+            DiagnosticError, PassFailedException, CompileError: as `convir.compile`.
+            NoGpuError: a part of the CUDA toolkit is missing.
+        """
+        key = self._key(None)
+        if key is None:
+            with _compiling():
+                self._planned(key, None)
+        elif load_program(key) is None:
+            with program_lock(key), _compiling():
+                self._planned(key, None)
 
     def _made(self, shapes: Sequence[Sequence[int]] | None) -> Executable | Signature:
         key = self._key(shapes)
@@ -209,16 +232,31 @@ class Job:
     def _compile(
         self, key: str | None, shapes: Sequence[Sequence[int]] | None
     ) -> Executable | Signature:
-        signature = self._build.signature() if shapes is None else None
-        if signature is not None:
-            if key is not None:
-                store_program(key, signature)
-            return signature
-        program = self._build.program(shapes)
-        plan = plan_for(self.device, program)
+        made = self._planned(key, shapes)
+        if isinstance(made, Signature):
+            return made
+        program, plan = made
+        return self._executable(plan, lambda: program)
+
+    def _planned(
+        self, key: str | None, shapes: Sequence[Sequence[int]] | None
+    ) -> Signature | tuple[Program, HostPlan | CudaPlan]:
+        """What is stored under `key`, with the program where sizes are known."""
+        with telling(self.progress) as tell:
+            tell("passes")
+            signature = self._build.signature() if shapes is None else None
+            if signature is not None:
+                if key is not None:
+                    store_program(key, signature)
+                return signature
+            program = self._build.program(shapes)
+            tell("kernels")
+            plan = plan_for(
+                self.device, program, lambda done, count: tell(f"kernels, {done} of {count}")
+            )
         if key is not None:
             store_program(key, plan)
-        return self._executable(plan, lambda: program)
+        return program, plan
 
     def _executable(self, plan: HostPlan | CudaPlan, program: Callable[[], Program]) -> Executable:
         return Executable(load_plan(self.device, plan, program, self.threads))
