@@ -20,7 +20,7 @@ from convir.api.arguments import (
     check_shapes,
     check_type,
 )
-from convir.api.plans import load_plan, machine_of, plan_for
+from convir.api.plans import load_plan, made_for, plan_for
 from convir.api.progress import telling
 from convir.api.sources import source_of
 from convir.runtime.cache.program_cache import (
@@ -199,6 +199,15 @@ class Job:
             with program_lock(key), _compiling():
                 self._planned(key, None)
 
+    def program(self) -> Program:
+        """The program as it is lowered; its sizes are known.
+
+        Raises:
+            DiagnosticError, PassFailedException: as `convir.compile`.
+        """
+        with _compiling():
+            return self._build.program(None)
+
     def _made(self, shapes: Sequence[Sequence[int]] | None) -> Executable | Signature:
         key = self._key(shapes)
         if key is None:
@@ -266,7 +275,7 @@ class Job:
         content, pipeline = self.source.content, self.pipeline
         if content is None or not isinstance(pipeline, str):
             return None
-        machine = machine_of(self.device)
+        machine = made_for(self.device)
         question = Question(
             content, self.function, pipeline, self.workspace_bytes, self.allow_tf32, machine
         )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from convir.runtime.program import Program
 
 
-def machine_of(device: Device) -> tuple[object, ...]:
+def made_for(device: Device) -> tuple[object, ...]:
     """What code for a device is for, and which toolchain makes it, as the program cache asks it.
 
     Raises:

@@ -87,6 +87,11 @@ def compile_cubins(
     return made
 
 
+def is_stored(source: str, arch: str) -> bool:
+    """Whether the cache has the cubin of `source`, as `compile_cubin` takes it."""
+    return stored_cubin(_key(source, _flags(arch, ()))) is not None
+
+
 def stored_cubin(key: str) -> bytes | None:
     """The cubin that the cache keeps under `key`, if it does; NVRTC is not asked."""
     found = cache_of(_CUBINS).load(key)
