@@ -23,6 +23,7 @@ from convir.api.arguments import (
 from convir.api.plans import load_plan, made_for, plan_for
 from convir.api.progress import telling
 from convir.api.sources import source_of
+from convir.runtime.cache.entry_fields import FormatError
 from convir.runtime.cache.program_cache import (
     Question,
     load_program,
@@ -196,8 +197,10 @@ class Job:
             with _compiling():
                 self._planned(key, None)
         elif load_program(key) is None:
-            with program_lock(key), _compiling():
-                self._planned(key, None)
+            with program_lock(key):
+                if load_program(key) is None:  # Nobody was faster.
+                    with _compiling():
+                        self._planned(key, None)
 
     def program(self) -> Program:
         """The program as it is lowered; its sizes are known.
@@ -234,7 +237,7 @@ class Job:
             return entry if shapes is None else None
         try:
             return self._executable(entry, lambda: self._build.program(shapes))
-        except (CompileError, TypeError) as error:
+        except (CompileError, FormatError) as error:
             _log.warning("a cached program cannot be loaded, compiling again: %s", error)
         return None
 

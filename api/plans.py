@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from convir.runtime.cache.entry_fields import FormatError
 from convir.runtime.devices import HOST
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def load_plan(
         CompileError: the code cannot be loaded.
         NoGpuError: a part of the CUDA toolkit is missing.
         GpuMemoryError: the constants do not fit on the GPU.
-        TypeError: the plan is for another device.
+        FormatError: the plan is for another device.
     """
     if device.kind == HOST:
         from convir.runtime.host.device import HostProgram  # noqa: PLC0415  (imports LLVM)
@@ -91,4 +92,4 @@ def load_plan(
 
         if isinstance(plan, CudaPlan):
             return CudaProgram.of_plan(plan, program, device.index)
-    raise TypeError(f"a {type(plan).__name__} is not for {device.name}")
+    raise FormatError(f"a {type(plan).__name__} is not for {device.name}")

@@ -283,8 +283,8 @@ def test_tensor_maps_need_no_binding_of_the_driver(
     monkeypatch.setattr(launch, "load_kernel", loaded)
     rows = TensorMap(Pointer("input"), "f16", (64, 64), (128,), (64, 64), 128)
     kernel = CudaKernel("", "copy", (1, 1, 1), (128, 1, 1), 0, (Pointer("output"), rows))
-    loaded = launch.LoadedKernel(kernel, {Pointer("output"): (1, 0), Pointer("input"): (0, 0)})
-    assert len(loaded.maps) == 1
+    places = {Pointer("output"): (1, 0), Pointer("input"): (0, 0)}
+    assert len(launch.LoadedKernel(kernel, places).maps) == 1
     with pytest.raises(toolkit.NoGpuError) as refusal:
         toolkit.driver()
     assert str(refusal.value) == (

@@ -54,6 +54,9 @@ def enqueued(monkeypatch: pytest.MonkeyPatch) -> Enqueued:
     def loaded(*_: Any) -> Any:
         return SimpleNamespace(ptr=1)
 
+    def code(*_: Any) -> Any:
+        return SimpleNamespace(function=loaded)
+
     def scope(*_: Any) -> Any:
         return nullcontext()
 
@@ -68,7 +71,7 @@ def enqueued(monkeypatch: pytest.MonkeyPatch) -> Enqueued:
     monkeypatch.setattr(toolkit, "cupy", lambda: cupy)
     monkeypatch.setattr(toolkit, "architecture", lambda: "sm_90a")
     monkeypatch.setattr(toolkit, "launches", lambda: found)
-    monkeypatch.setattr(device_module, "LoadedCode", lambda *_: SimpleNamespace(function=loaded))
+    monkeypatch.setattr(device_module, "LoadedCode", code)
     monkeypatch.setattr(CudaProgram, "scope", scope)
     return found
 
