@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final, get_args
 
-from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.cuda.launch import Argument, CudaKernel, Place, Pointer
 from convir.runtime.cache.entry_fields import (
     FormatError,
@@ -30,6 +29,7 @@ from convir.runtime.cache.entry_fields import (
     written_stream,
 )
 from convir.runtime.cuda.plan import Cubin, CudaPlan, PlannedLaunch
+from convir.runtime.cuda.tensor_maps import ELEMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +41,7 @@ _KINDS: Final[dict[str, type[Any]]] = {kind.__name__: kind for kind in get_args(
 """The classes of arguments."""
 _ONE_OF: Final[dict[str, tuple[object, ...]]] = {
     "place": get_args(Place),
-    "element": tuple(STORAGE_BYTES),
+    "element": tuple(ELEMENTS),
     "swizzle": (0, 32, 64, 128),
     "promotion": (128, 256),
 }

@@ -6,7 +6,7 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from convir.runtime.cuda.toolchain.compile import compile_cubins, load_cubin, stored_cubin
+from convir.runtime.cuda.toolchain.loaded import load_cubin, stored_cubin
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +29,8 @@ def compiled(plan: CudaPlan, arch: str, told: Callable[[int, int], None] | None 
         CompileError: NVRTC refuses a source.
         NoGpuError: CuPy or CUDA's headers are not installed.
     """
+    from convir.runtime.cuda.toolchain.compile import compile_cubins  # noqa: PLC0415  (as below)
+
     return replace(plan, cubins=compile_cubins(plan.sources, arch, told))
 
 
@@ -45,6 +47,8 @@ class LoadedCode:
         cubins = {source: _code(plan, source) for source in plan.sources}
         missing = [source for source, code in cubins.items() if code is None]
         if missing:
+            from convir.runtime.cuda.toolchain.compile import compile_cubins  # noqa: PLC0415  (rare)
+
             _log.info("%s: %d kernels are not in the cache", plan.name, len(missing))
             made = compile_cubins(missing, arch)
             cubins |= {source: cubin.content for source, cubin in made.items()}

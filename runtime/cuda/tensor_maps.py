@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.cuda.launch import TensorMap
 from convir.runtime.arrays.host_memory import address_of
 from convir.runtime.cuda.toolkit import driver
@@ -26,7 +25,7 @@ MAP_ALIGNMENT = 64
 """Bytes that a CUtensorMap is aligned to."""
 
 # Numbers of the driver's interface. Source: cuda.h, the enumerations of these names.
-_ELEMENTS: dict[StorageType, int] = {"f16": 6, "f32": 7, "f64": 8, "bf16": 9}
+ELEMENTS: dict[StorageType, int] = {"f16": 6, "f32": 7, "f64": 8, "bf16": 9}
 """CUtensorMapDataType."""
 _TF32 = 11
 """The same, for elements of f32 that are rounded on the way."""
@@ -44,7 +43,7 @@ class Encoder:
     def __init__(self, tensor_map: TensorMap | Im2colMap) -> None:
         """Prepare the arguments."""
         self._map = tensor_map
-        self._element = _TF32 if tensor_map.is_tf32 else _ELEMENTS[tensor_map.element]
+        self._element = _TF32 if tensor_map.is_tf32 else ELEMENTS[tensor_map.element]
         self._sizes = _array(ctypes.c_uint64, tensor_map.sizes)
         self._strides = _array(ctypes.c_uint64, tensor_map.strides)
         swizzle, promotion = _SWIZZLES[tensor_map.swizzle], _PROMOTIONS[tensor_map.promotion]
@@ -98,11 +97,6 @@ def _library() -> ctypes.CDLL:
 
 def _array(element: Any, values: Sequence[int]) -> Any:
     return (element * len(values))(*values)
-
-
-def box_bytes(tensor_map: TensorMap) -> int:
-    """What one copy moves, in bytes."""
-    return int(np.prod(tensor_map.box)) * STORAGE_BYTES[tensor_map.element]
 
 
 def _aligned() -> Array:

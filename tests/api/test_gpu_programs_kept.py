@@ -116,9 +116,9 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
     make = toolchain._compile  # pyright: ignore[reportPrivateUsage]
 
-    def counted(source: str, flags: Any) -> tuple[bytes, bytes]:
+    def counted(source: str, *others: Any) -> tuple[bytes, bytes]:
         found.append(source)
-        return make(source, flags)
+        return make(source, *others)
 
     monkeypatch.setattr(toolchain, "_compile", counted)
     return found

@@ -95,7 +95,7 @@ def test_numbers_are_those_of_the_driver() -> None:
     names = {"f16": "FLOAT16", "f32": "FLOAT32", "f64": "FLOAT64", "bf16": "BFLOAT16"}
     for element, name in names.items():
         kind = getattr(kinds.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{name}")
-        assert numbers["_ELEMENTS"][element] == int(kind)
+        assert numbers["ELEMENTS"][element] == int(kind)
     tf32 = kinds.CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_TFLOAT32
     assert numbers["_TF32"] == int(tf32)
     for size, number in numbers["_SWIZZLES"].items():
