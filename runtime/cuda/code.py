@@ -6,6 +6,7 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from convir.runtime.cuda import toolkit
 from convir.runtime.cuda.toolchain.loaded import load_cubin, stored_cubin
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def compiled(plan: CudaPlan, arch: str, told: Callable[[int, int], None] | None 
         CompileError: NVRTC refuses a source.
         NoGpuError: CuPy or CUDA's headers are not installed.
     """
-    from convir.runtime.cuda.toolchain.compile import compile_cubins  # noqa: PLC0415  (as below)
+    from convir.runtime.cuda.toolchain.compile import compile_cubins  # noqa: PLC0415  (brings NVRTC along)
 
     return replace(plan, cubins=compile_cubins(plan.sources, arch, told))
 
@@ -47,7 +48,7 @@ class LoadedCode:
         cubins = {source: _code(plan, source) for source in plan.sources}
         missing = [source for source, code in cubins.items() if code is None]
         if missing:
-            from convir.runtime.cuda.toolchain.compile import compile_cubins  # noqa: PLC0415  (rare)
+            from convir.runtime.cuda.toolchain.compile import compile_cubins  # noqa: PLC0415  (as above)
 
             _log.info("%s: %d kernels are not in the cache", plan.name, len(missing))
             made = compile_cubins(missing, arch)
@@ -67,3 +68,15 @@ def _code(plan: CudaPlan, source: str) -> bytes | None:
     if known is None or known.content is not None:
         return None if known is None else known.content
     return stored_cubin(known.key)
+
+
+def load_kernel(source: str, name: str) -> Any:
+    """The kernel `name` of `source` for the current device, as a CuPy function.
+
+    Raises:
+        CompileError: NVRTC refuses the source, or the driver its cubin.
+        NoGpuError: there is no GPU, or CUDA's headers are not installed.
+    """
+    from convir.runtime.cuda.toolchain.compile import compile_cubin  # noqa: PLC0415  (as above)
+
+    return load_cubin(compile_cubin(source, toolkit.architecture())).get_function(name)

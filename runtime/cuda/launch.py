@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from convir.lowering.kernels.cuda.launch import Pointer
 from convir.runtime.arrays.host_memory import address_of
 from convir.runtime.cuda import toolkit
+from convir.runtime.cuda.code import load_kernel
 from convir.runtime.cuda.tensor_maps import Encoder
-from convir.runtime.cuda.toolchain.loaded import load_kernel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

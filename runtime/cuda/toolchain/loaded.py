@@ -20,18 +20,6 @@ def stored_cubin(key: str) -> bytes | None:
     return found if found is not None and found.startswith(_ELF) else None
 
 
-def load_kernel(source: str, name: str) -> Any:
-    """The kernel `name` of `source` for the current device, as a CuPy function.
-
-    Raises:
-        CompileError: NVRTC refuses the source, or the driver its cubin.
-        NoGpuError: there is no GPU, or CUDA's headers are not installed.
-    """
-    from convir.runtime.cuda.toolchain.compile import compile_cubin  # noqa: PLC0415  (seldom)
-
-    return load_cubin(compile_cubin(source, toolkit.architecture())).get_function(name)
-
-
 def load_cubin(cubin: bytes) -> Any:
     """A cubin on the current device, as a module of CuPy's.
 
