@@ -10,7 +10,8 @@ by one process, after another one that warms it up:
 - `empty cache`: nothing is there, NVRTC compiles every kernel;
 - `prebuilt kernels`: `python -m convir.prebuild` has compiled the kernels, and passes choose them;
 - `new batch`: the same convolutions with one image more, after those above;
-- `second process`: programs come from the cache. There is no warm-up.
+- `second process`: programs come from the cache. There is no warm-up; `one` is the median of some
+  processes that open one program each, which imports what opens it.
 
 `--network` adds ResNet-50 in f16 as an ONNX model, compiled on all cores by a process of its own
 with an empty cache, and opened by a second one; and `torch.compile` of the same layers, likewise.
@@ -32,11 +33,16 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 SUITES = ("fprop-batch", "retinanet-wgrad", "dgrad-3x3-strided", "grouped-1d", "transposed")
 """What is compiled unless the command line says it."""
 BATCH = 32
+FIRST = 5
+"""Lines that a process of their own opens."""
 WARM_UP = (
     "convfp16 -n 2 -c 96 -H 10 -W 10 -k 96 -y 3 -x 3 -p 1 -q 1 -F 1 "
     "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"
@@ -114,6 +120,8 @@ def run(program: str, *arguments: str, job: Any = None, **environment: str) -> d
     Raises:
         RuntimeError: it failed.
     """
+    # An installed package has its bytecode.
+    inherited = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     begin = time.perf_counter()
     done = subprocess.run(
         [sys.executable, "-c", program, *arguments],
@@ -121,26 +129,27 @@ def run(program: str, *arguments: str, job: Any = None, **environment: str) -> d
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, **environment},
+        env={**inherited, **environment},
     )
     if done.returncode:
         raise RuntimeError(done.stderr[-2000:])
     return {**json.loads(done.stdout.splitlines()[-1]), "process": time.perf_counter() - begin}
 
 
-def convolutions(lines: list[str], jobs: int) -> dict[str, Any]:
+def convolutions(lines: list[str], jobs: int) -> Iterator[tuple[str, dict[str, Any]]]:
     """All settings for some lines, each in ms."""
     more = [_IMAGES.sub(lambda found: str(int(found[0]) + 1), line) for line in lines]
-    found: dict[str, Any] = {}
 
     def compiled(sources: list[str], before: list[str], cache: str) -> dict[str, Any]:
         job = {"sources": sources, "before": before, "shapes": []}
         return in_ms(run(COMPILE, job=job, CONVIR_CACHE_DIR=cache))
 
     with tempfile.TemporaryDirectory() as cache:
-        found["empty cache"] = compiled(lines, [WARM_UP], cache)
-        found["new batch"] = compiled(more, [WARM_UP, *lines], cache)
-        found["second process"] = compiled(lines, [], cache)
+        yield "empty cache", compiled(lines, [WARM_UP], cache)
+        yield "second process", compiled(lines, [], cache)
+        first = [compiled([line], [], cache) for line in lines[:FIRST]]
+        yield "second process, one", {what: middle([x[what] for x in first]) for what in first[0]}
+        yield "new batch", compiled(more, [WARM_UP, *lines], cache)
     with tempfile.TemporaryDirectory() as cache:
         suite = Path(cache) / "suite.txt"
         suite.write_text("\n".join(lines))
@@ -150,12 +159,11 @@ def convolutions(lines: list[str], jobs: int) -> dict[str, Any]:
         subprocess.run([*ahead, "--jobs", str(jobs)], check=True, env=environment)
         seconds = time.perf_counter() - begin
         shutil.rmtree(Path(cache) / "programs")
-        found["prebuilt kernels"] = compiled(lines, [WARM_UP], cache)
-        found["prebuilt kernels"]["prebuild"] = seconds * MS_PER_S
-    return found
+        found = compiled(lines, [WARM_UP], cache)
+        yield "prebuilt kernels", {**found, "prebuild": seconds * MS_PER_S}
 
 
-def network(repeats: int) -> dict[str, Any]:
+def network(repeats: int, *, peer: bool) -> Iterator[tuple[str, dict[str, Any]]]:
     """ResNet-50 in f16, ours and the peer's, in ms; medians of some processes each."""
     networks: Any = import_module("convir.runtime.bench.peers.onnx_networks")
     shape = [BATCH, 3, 224, 224]
@@ -172,15 +180,14 @@ def network(repeats: int) -> dict[str, Any]:
             for setting in ("empty cache", "second process"):
                 ours = run(COMPILE, job=job, CONVIR_CACHE_DIR=caches[0])
                 found.setdefault(f"convir, {setting}", []).append(in_ms(ours))
-                peer = run(TORCH, here, str(BATCH), **theirs)
-                found.setdefault(f"torch.compile, {setting}", []).append(in_ms(peer))
-    return {
-        name: {what: middle([each[what] for each in runs]) for what in runs[0]}
-        for name, runs in found.items()
-    }
+                if peer:
+                    torch = run(TORCH, here, str(BATCH), **theirs)
+                    found.setdefault(f"torch.compile, {setting}", []).append(in_ms(torch))
+    for name, runs in found.items():
+        yield name, {what: middle([each[what] for each in runs]) for what in runs[0]}
 
 
-def middle(values: list[Any]) -> Any:
+def middle(values: Any) -> Any:
     """The median of numbers, or of the numbers in lists; of truths the first."""
     if isinstance(values[0], bool):
         return values[0]
@@ -191,22 +198,22 @@ def middle(values: list[Any]) -> Any:
 
 def in_ms(found: dict[str, Any]) -> dict[str, Any]:
     """What a process said, its seconds as ms."""
-    return {
-        name: value
-        if isinstance(value, bool)
-        else [each * MS_PER_S for each in value]
-        if isinstance(value, list)
-        else value * MS_PER_S
-        for name, value in found.items()
-    }
+    made: dict[str, Any] = {}
+    for name, value in found.items():
+        if isinstance(value, list):
+            seconds = cast("list[float]", value)
+            made[name] = [each * MS_PER_S for each in seconds]
+        else:
+            made[name] = value if isinstance(value, bool) else value * MS_PER_S
+    return made
 
 
 def show(name: str, found: dict[str, Any]) -> None:
     """Print one setting as a line."""
+    lists: dict[str, list[float]] = {k: v for k, v in found.items() if isinstance(v, list)}
     of_list = [
         f"{what} median {median(values):.1f} most {max(values):.1f}"
-        for what, values in found.items()
-        if isinstance(values, list)
+        for what, values in lists.items()
     ]
     others = [
         f"{what} {value:.0f}" if not isinstance(value, bool) else f"{what} {value}"
@@ -245,26 +252,29 @@ def main() -> int:
     parser.add_argument("--sample", type=int, default=24, help="so many lines, evenly spread (24)")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--network", type=int, default=0, metavar="N", help="ResNet-50, N times")
+    parser.add_argument("--no-peer", action="store_true", help="without torch.compile")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE")
     options = parser.parse_args()
     own = [Path(__file__).parent / "suites" / f"{name}.txt" for name in SUITES]
     texts = [file.read_text(encoding="utf-8") for file in options.commands_file or own]
     lines = [line.strip() for text in texts for line in text.splitlines()]
     lines = [line for line in lines if line and not line.startswith("#")]
-    count = max(1, min(options.sample, len(lines)))
+    count = min(options.sample, len(lines))
     lines = [lines[number * len(lines) // count] for number in range(count)]
     where = environment()
     print(f"{where['gpu']}, {where['cores']} cores, load {where['load']:.1f}; ms")
-    found: dict[str, Any] = {"convolutions": convolutions(lines, options.jobs)}
+    measured = {"convolutions": convolutions(lines, options.jobs)} if lines else {}
     if options.network:
-        found["resnet50 f16"] = network(options.network)
-    for what, settings in found.items():
+        measured["resnet50 f16"] = network(options.network, peer=not options.no_peer)
+    found: dict[str, Any] = {}
+    for what, settings in measured.items():
         print(what)
-        for name, times in settings.items():
+        for name, times in settings:
             show(name, times)
-    if options.json is not None:
-        report = {"environment": where, "lines": lines, "ms": found}
-        options.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+            found.setdefault(what, {})[name] = times
+            if options.json is not None:
+                report = {"environment": where, "lines": lines, "ms": found}
+                options.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     return 0
 
 

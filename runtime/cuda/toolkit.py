@@ -100,15 +100,17 @@ def gpu_text(index: int | None = None) -> str:
     Raises:
         NoGpuError: CuPy is not installed, or cannot load the CUDA libraries.
     """
-    with cupy().cuda.Device(index):
-        device = cupy().cuda.Device()
-        attributes = device.attributes
-        return spelled(
-            architecture(),
-            attributes["MultiProcessorCount"],
-            attributes["MaxSharedMemoryPerBlockOptin"],
-            cupy().cuda.runtime.getDeviceProperties(device.id)["name"].decode(),
+    runtime = cupy().cuda.runtime
+    with cupy().cuda.Device(index) as device:
+        asked = (
+            runtime.cudaDevAttrMultiProcessorCount,
+            runtime.cudaDevAttrMaxSharedMemoryPerBlockOptin,
         )
+        multiprocessors, shared_bytes = (
+            runtime.deviceGetAttribute(attribute, device.id) for attribute in asked
+        )
+        name = runtime.getDeviceProperties(device.id)["name"].decode()
+        return spelled(architecture(), multiprocessors, shared_bytes, name)
 
 
 def allow_shared_bytes(function: Any, size: int) -> None:
