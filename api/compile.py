@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from convir.api.arguments import (
     check_fraction,
@@ -161,6 +161,12 @@ def _import_compiler() -> None:
         gc.unfreeze()
 
 
+def _plan_of(key: str) -> Signature | HostPlan | CudaPlan | None:
+    """What the program cache has of a function."""
+    entry = load_program(key)
+    return None if isinstance(entry, ModelFiles) else entry
+
+
 @dataclass(frozen=True)
 class Job:
     """How one function becomes an executable, from the cache or from its source."""
@@ -185,8 +191,8 @@ class Job:
         assert isinstance(made, Executable)
         return made
 
-    def prepare(self) -> None:
-        """Put the program into the cache, for a device that this machine need not have.
+    def plan(self) -> Signature | HostPlan | CudaPlan:
+        """What the program cache has from now on, for a device that this machine need not have.
 
         Raises:
             DiagnosticError, PassFailedException, CompileError: as `convir.compile`.
@@ -194,13 +200,13 @@ class Job:
         """
         key = self._key(None)
         if key is None:
-            with _compiling():
-                self._planned(key, None)
-        elif load_program(key) is None:
-            with program_lock(key):
-                if load_program(key) is None:  # Nobody was faster.
-                    with _compiling():
-                        self._planned(key, None)
+            return self._planned(key, None)[1]
+        return _plan_of(key) or self._plan_alone(key)
+
+    def _plan_alone(self, key: str) -> Signature | HostPlan | CudaPlan:
+        with program_lock(key):
+            # Another thread or process may have been faster.
+            return _plan_of(key) or self._planned(key, None)[1]
 
     def program(self) -> Program:
         """The program as it is lowered; its sizes are known.
@@ -214,24 +220,20 @@ class Job:
     def _made(self, shapes: Sequence[Sequence[int]] | None) -> Executable | Signature:
         key = self._key(shapes)
         if key is None:
-            with _compiling():
-                return self._compile(key, shapes)
+            return self._compile(key, shapes)
         found = self._cached(key, shapes)
         if found is not None:
             return found
         with program_lock(key):
             # Another thread or process may have been faster.
             found = self._cached(key, shapes)
-            if found is not None:
-                return found
-            with _compiling():
-                return self._compile(key, shapes)
+            return found if found is not None else self._compile(key, shapes)
 
     def _cached(
         self, key: str, shapes: Sequence[Sequence[int]] | None
     ) -> Executable | Signature | None:
-        entry = load_program(key)
-        if entry is None or isinstance(entry, ModelFiles):
+        entry = _plan_of(key)
+        if entry is None:
             return None
         if isinstance(entry, Signature):
             return entry if shapes is None else None
@@ -244,28 +246,25 @@ class Job:
     def _compile(
         self, key: str | None, shapes: Sequence[Sequence[int]] | None
     ) -> Executable | Signature:
-        made = self._planned(key, shapes)
-        if isinstance(made, Signature):
-            return made
-        program, plan = made
+        program, plan = self._planned(key, shapes)
+        if program is None or isinstance(plan, Signature):
+            return cast("Signature", plan)
         return self._executable(plan, lambda: program)
 
     def _planned(
         self, key: str | None, shapes: Sequence[Sequence[int]] | None
-    ) -> Signature | tuple[Program, HostPlan | CudaPlan]:
-        """What is stored under `key`, with the program where sizes are known."""
-        with telling(self.progress) as tell:
+    ) -> tuple[Program | None, Signature | HostPlan | CudaPlan]:
+        """What is stored under `key`, and the program where its sizes are known."""
+        with _compiling(), telling(self.progress) as tell:
             tell("passes")
-            signature = self._build.signature() if shapes is None else None
-            if signature is not None:
-                if key is not None:
-                    store_program(key, signature)
-                return signature
-            program = self._build.program(shapes)
-            tell("kernels")
-            plan = plan_for(
-                self.device, program, lambda done, count: tell(f"kernels, {done} of {count}")
-            )
+            plan = self._build.signature() if shapes is None else None
+            program = None
+            if plan is None:
+                program = self._build.program(shapes)
+                tell("kernels")
+                plan = plan_for(
+                    self.device, program, lambda done, count: tell(f"kernels, {done} of {count}")
+                )
         if key is not None:
             store_program(key, plan)
         return program, plan

@@ -33,7 +33,7 @@ def prebuild(source: str, gpu: Target, *, allow_tf32: bool = False) -> None:
         DiagnosticError, PassFailedException, CompileError, OSError: as `convir.compile`.
         NoGpuError: CuPy, NVRTC or CUDA's headers are not installed.
     """
-    _job(source, gpu, allow_tf32).prepare()
+    _job(source, gpu, allow_tf32).plan()
 
 
 def missing_kernels(source: str, gpu: Target, *, allow_tf32: bool = False) -> Missing:

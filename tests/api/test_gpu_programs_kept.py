@@ -180,7 +180,7 @@ def test_nothing_is_compiled_twice(compiled: list[str]) -> None:
     prebuild(SUM, DEFAULT_TARGET)
     assert len(compiled) == 1
     prebuild(SUM, DEFAULT_TARGET)
-    job(f"{SUM}// the same code").prepare()
+    job(f"{SUM}// the same code").plan()
     assert len(compiled) == 1
 
 
@@ -195,7 +195,7 @@ def test_threads_that_want_one_program_share_the_work(
         return plan(program, gpu)
 
     monkeypatch.setattr(planner, "plan_program", counted)
-    threads = [threading.Thread(target=job().prepare) for _ in range(4)]
+    threads = [threading.Thread(target=job().plan) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
