@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from convir.api.compile import DEFAULT_PIPELINE, Job
 from convir.api.sources import source_of
+from convir.runtime.cache.program_entry import Signature
 from convir.runtime.devices import CUDA, Device
 
 if TYPE_CHECKING:
@@ -32,8 +33,10 @@ def prebuild(source: str, gpu: Target, *, allow_tf32: bool = False) -> None:
     Raises:
         DiagnosticError, PassFailedException, CompileError, OSError: as `convir.compile`.
         NoGpuError: CuPy, NVRTC or CUDA's headers are not installed.
+        ValueError: it leaves sizes open, so that there is no program yet.
     """
-    _job(source, gpu, allow_tf32).plan()
+    if isinstance(_job(source, gpu, allow_tf32).plan(), Signature):
+        raise ValueError("it leaves sizes open, which its calls bind")
 
 
 def missing_kernels(source: str, gpu: Target, *, allow_tf32: bool = False) -> Missing:

@@ -176,6 +176,11 @@ def test_what_is_read_is_what_was_planned() -> None:
     assert set(read.cubins) == set(planned.sources)
 
 
+def test_open_sizes_are_refused() -> None:
+    with pytest.raises(ValueError, match="leaves sizes open"):
+        prebuild(SUM.replace("4x8", "?x8"), DEFAULT_TARGET)
+
+
 def test_nothing_is_compiled_twice(compiled: list[str]) -> None:
     prebuild(SUM, DEFAULT_TARGET)
     assert len(compiled) == 1
