@@ -75,7 +75,7 @@ def written(plan: CudaPlan, starts: Sequence[int]) -> dict[str, Json]:
 
 
 def read(
-    header: dict[str, Json], sources: tuple[bytes, int], arrays: tuple[bytes, int]
+    header: dict[str, Json], sources: tuple[bytes, int], arrays: tuple[bytes | memoryview, int]
 ) -> CudaPlan:
     """The plan of a header.
 

@@ -58,16 +58,19 @@ class Blobs:
     """Bytes that begin at multiples of `ALIGNMENT`."""
 
     def __init__(self, blobs: Sequence[bytes | Array]) -> None:
-        self._content = bytearray()
+        self._parts: list[bytes | memoryview] = []
         self.starts: list[int] = []
+        end = 0
         for blob in blobs:
-            self._content += bytes(-len(self._content) % ALIGNMENT)
-            self.starts.append(len(self._content))
-            self._content += blob if isinstance(blob, bytes) else blob.tobytes()
+            part = blob if isinstance(blob, bytes) else blob.reshape(-1).view(np.uint8).data
+            gap = bytes(-end % ALIGNMENT)
+            self._parts += (gap, part)
+            self.starts.append(end + len(gap))
+            end += len(gap) + len(part)
 
     def content(self) -> bytes:
         """All of them."""
-        return bytes(self._content)
+        return b"".join(self._parts)
 
 
 def written_spec(spec: TensorSpec) -> Json:
@@ -183,7 +186,7 @@ def written_constants(constants: Sequence[Array], starts: Sequence[int]) -> Json
     ]
 
 
-def constant(row: Json, content: bytes, begin: int) -> Array:
+def constant(row: Json, content: bytes | memoryview, begin: int) -> Array:
     """An array of `content`, where its constants begin at `begin`.
 
     Raises:

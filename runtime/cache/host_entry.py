@@ -52,7 +52,9 @@ def written(plan: HostPlan, starts: Sequence[int]) -> dict[str, Json]:
     }
 
 
-def read(header: dict[str, Json], codes: tuple[bytes, int], arrays: tuple[bytes, int]) -> HostPlan:
+def read(
+    header: dict[str, Json], codes: tuple[bytes, int], arrays: tuple[bytes | memoryview, int]
+) -> HostPlan:
     """The plan of a header.
 
     Args:

@@ -100,7 +100,9 @@ def constant_bytes(plan: Plan) -> bytes:
     return Blobs(constants_of(plan)).content()
 
 
-def decode(content: bytes, apart: Callable[[str], bytes | None] = lambda _: None) -> Entry:
+def decode(
+    content: bytes, apart: Callable[[str], bytes | memoryview | None] = lambda _: None
+) -> Entry:
     """The entry of `content`; `apart` gives what is kept under a key, if constants lie elsewhere.
 
     Raises:
@@ -140,13 +142,15 @@ def _written(plan: Plan, starts: list[int]) -> dict[str, Json]:
 
 
 def _plan(
-    header: dict[str, Json], codes: tuple[bytes, int], apart: Callable[[str], bytes | None]
+    header: dict[str, Json],
+    codes: tuple[bytes, int],
+    apart: Callable[[str], bytes | memoryview | None],
 ) -> Plan:
     key = header[_APART]
-    arrays = codes if key is None else (apart(text(key)), 0)
-    if arrays[0] is None:
+    content, begin = codes if key is None else (apart(text(key)), 0)
+    if content is None:
         raise FormatError("its constants are no longer there")
-    constants = arrays[0], arrays[1]
+    constants = content, begin
     if header["is"] == _HOST:
         from convir.runtime.cache import host_entry  # noqa: PLC0415  (brings LLVM along)
 
