@@ -21,12 +21,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from convir.runtime.cache import private_files
+from convir.runtime.cache import locks, private_files
 from convir.runtime.cache.digest import DIGEST_BYTES, digest_of
 from convir.runtime.cache.private_files import IrregularError, NotPrivateError
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+    from contextlib import AbstractContextManager
 
 _log = logging.getLogger(__name__)
 
@@ -123,6 +124,11 @@ class ObjectCache:
             _log.warning("object cache: %s is corrupt, compiling again", path)
             return None
         return payload
+
+    def lock(self, key: str) -> AbstractContextManager[None]:
+        """Held by one thread of all processes at a time: the one that makes the entry `key`."""
+        path = self.path(key)
+        return locks.held(path.with_name(f"{path.name}.lock"))
 
     def store(self, key: str, payload: bytes) -> None:
         """Keep `payload` under `key`, replacing what was there."""

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from convir.runtime.cache import program_entry
+from convir.runtime.cache.entry_fields import FormatError
 from convir.runtime.cache.program_entry import (
-    FormatError,
     ModelFiles,
     Signature,
     constant_bytes,
