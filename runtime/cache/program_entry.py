@@ -102,7 +102,9 @@ def constant_bytes(plan: HostPlan) -> bytes:
     return _Blobs(plan.constants).content()
 
 
-def decode(content: bytes, apart: Callable[[str], bytes | None] = lambda _: None) -> Entry:
+def decode(
+    content: bytes, apart: Callable[[str], bytes | memoryview | None] = lambda _: None
+) -> Entry:
     """The entry of `content`; `apart` gives what is kept under a key, if constants lie elsewhere.
 
     Raises:
@@ -130,16 +132,19 @@ class _Blobs:
     """Bytes that begin at multiples of `ALIGNMENT`."""
 
     def __init__(self, blobs: Sequence[bytes | Array]) -> None:
-        self._content = bytearray()
+        self._parts: list[bytes | memoryview] = []
         self.starts: list[int] = []
+        end = 0
         for blob in blobs:
-            self._content += bytes(-len(self._content) % ALIGNMENT)
-            self.starts.append(len(self._content))
-            self._content += blob if isinstance(blob, bytes) else blob.tobytes()
+            part = blob if isinstance(blob, bytes) else blob.reshape(-1).view(np.uint8).data
+            gap = bytes(-end % ALIGNMENT)
+            self._parts += (gap, part)
+            self.starts.append(end + len(gap))
+            end += len(gap) + len(part)
 
     def content(self) -> bytes:
         """All of them."""
-        return bytes(self._content)
+        return b"".join(self._parts)
 
 
 def _join(header: dict[str, Json], blobs: bytes) -> bytes:
@@ -220,7 +225,7 @@ def _header(content: bytes) -> tuple[dict[str, Json], int]:
 
 
 def _plan(
-    header: dict[str, Json], content: bytes, begin: int, apart: Callable[[str], bytes | None]
+    header: dict[str, Json], content: bytes, begin: int, apart: Callable[[str], bytes | memoryview | None]
 ) -> HostPlan:
     key = header["constants apart"]
     elsewhere, first = (content, begin) if key is None else (apart(_text(key)), 0)
@@ -327,7 +332,7 @@ def _code(row: Json, content: bytes, begin: int) -> ObjectCode:
     return ObjectCode(_text(key), tuple(map(_text, _list(exports))), code)
 
 
-def _constant(row: Json, content: bytes, begin: int) -> Array:
+def _constant(row: Json, content: bytes | memoryview, begin: int) -> Array:
     dtype, shape, start = _list(row)
     sizes, kind = _sizes(shape), _DTYPES[_text(dtype)]
     first = begin + _size(start)

@@ -339,7 +339,7 @@ class HostProgram:
                 raise TypeError(f"{type(step).__name__} is no machine code")
 
     def _pack(self) -> None:
-        """Write the memories that are kept: their contents are the same for every call."""
+        """Write the memories that are kept, on all cores: the same contents for every call."""
         first = self.plan.arena + 1
         for packing in self.plan.packings:
             places = [
@@ -348,7 +348,7 @@ class HostProgram:
             ]
             table = (ctypes.c_int64 * len(places))(*places)
             kernel = self._libraries[packing.code].address(packing.entry)
-            shared_pool().launch(kernel, ctypes.addressof(table), packing.items, self.threads)
+            shared_pool().launch(kernel, ctypes.addressof(table), packing.items, None)
 
 
 def elements(memory: Array, buffer: Buffer) -> Array:
