@@ -22,12 +22,13 @@ from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from convir.runtime.cache import private_files
+from convir.runtime.cache import locks, private_files
 from convir.runtime.cache.digest import DIGEST_BYTES, digest_of
 from convir.runtime.cache.private_files import IrregularError, NotPrivateError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
+    from contextlib import AbstractContextManager
     from io import FileIO
 
 _log = logging.getLogger(__name__)
@@ -139,6 +140,11 @@ class ObjectCache:
             _log.warning("object cache: %s is corrupt, compiling again", path)
             return None
         return payload
+
+    def lock(self, key: str) -> AbstractContextManager[None]:
+        """Held by one thread of all processes at a time: the one that makes the entry `key`."""
+        path = self.path(key)
+        return locks.held(path.with_name(f"{path.name}.lock"))
 
     def store(self, key: str, payload: bytes, digest: bytes | None = None) -> None:
         """Keep `payload`, whose digest need not be computed if it is given, under `key`, replacing

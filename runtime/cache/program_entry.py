@@ -225,7 +225,10 @@ def _header(content: bytes) -> tuple[dict[str, Json], int]:
 
 
 def _plan(
-    header: dict[str, Json], content: bytes, begin: int, apart: Callable[[str], bytes | memoryview | None]
+    header: dict[str, Json],
+    content: bytes,
+    begin: int,
+    apart: Callable[[str], bytes | memoryview | None],
 ) -> HostPlan:
     key = header["constants apart"]
     elsewhere, first = (content, begin) if key is None else (apart(_text(key)), 0)

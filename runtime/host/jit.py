@@ -148,8 +148,16 @@ def _key(ir: str, cpu: CpuTarget, options: CompileOptions) -> str:
 
 def _object_code(ir: str, cpu: CpuTarget, options: CompileOptions, key: str) -> bytes:
     stored = cache_of("objects")
-    code = stored.load(key)
-    if code is None or not is_object(code, cpu.triple):
+
+    def known() -> bytes | None:
+        code = stored.load(key)
+        return code if code is not None and is_object(code, cpu.triple) else None
+
+    if (code := known()) is not None:
+        return code
+    with stored.lock(key):
+        if (code := known()) is not None:  # another thread or process was faster
+            return code
         with _optimized(ir, cpu, options) as module:
             code = emit_object(_machine(cpu, options.opt_level), module)
         stored.store(key, code)
