@@ -76,10 +76,10 @@ class _Planner:
         self.packings: list[KernelLaunch] = []
         self.kept_bytes: list[int] = []
         self.beside_bytes = 0
-        codes = KernelCodes()
-        self._placed = self._place_codes(codes)
-        self.codes = codes.compiled(cpu)
         self.constants = program.constants
+        with KernelCodes(cpu) as codes:
+            self._placed = self._place_codes(codes)
+            self.codes = codes.compiled()
         if codes.numbers:
             self.constants = (*program.constants, np.array(codes.numbers, np.int64))
         self._first = memory_positions(replace(program, constants=self.constants))
@@ -87,20 +87,24 @@ class _Planner:
 
     def _place_codes(self, codes: KernelCodes) -> dict[HostCode, Placed]:
         """Where the code of each launch is: equal codes are compiled once."""
-        launches = [self._launch(call) for call in self._program.calls if isinstance(call, Launch)]
-        kernels: dict[HostCode, HostLaunch] = {}
+        calls = [call for call in self._program.calls if isinstance(call, Launch)]
+        # Contractions take LLVM longest: it is at work on them while the loops are planned.
+        loops = [call for call in calls if self._config(call) == LOOPS]
+        others = [call for call in calls if self._config(call) != LOOPS]
+        placed: dict[HostCode, Placed] = {}
         chains: dict[ChainCode, None] = {}
-        for launch in launches:
-            if isinstance(launch.code, ChainCode):
-                chains[launch.code] = None
-            else:
-                kernels.setdefault(launch.code, launch)
-        found = codes.add_kernels(list(kernels.values()))
+        for some in (others, loops):
+            kernels: dict[HostCode, HostLaunch] = {}
+            for launch in map(self._launch, some):
+                if isinstance(launch.code, ChainCode):
+                    chains[launch.code] = None
+                else:
+                    kernels.setdefault(launch.code, launch)
+            placed |= zip(kernels, codes.add_kernels(list(kernels.values())), strict=True)
         if chains:  # those that differ in numbers share their functions
             entries = tuple(code.entry for code in chains)
             codes.add(joined_ir(chains), AS_EMITTED, entries)
-        in_chain_code = [Placed(CHAIN_CODE, {code.entry: code.entry}) for code in chains]
-        return dict(zip((*kernels, *chains), (*found, *in_chain_code), strict=True))
+        return placed | {code: Placed(CHAIN_CODE, {code.entry: code.entry}) for code in chains}
 
     def steps(self, call: Step | Launch) -> list[Step]:
         """What the host does for one call."""
@@ -130,7 +134,7 @@ class _Planner:
         key = body.function, body.reused, body.overlaps
         if key in self._launches:
             return self._launches[key]
-        launch = plan_kernel(body, config_of(call.kernel, HOST) or LOOPS, self._cpu)
+        launch = plan_kernel(body, self._config(call), self._cpu)
         if isinstance(launch, Refusal):
             raise PassFailedException(f"@{call.kernel.sym_name.data}: {launch.reason}")
         if not isinstance(launch, HostLaunch):
@@ -139,6 +143,9 @@ class _Planner:
             )
         self._launches[key] = launch
         return launch
+
+    def _config(self, call: Launch) -> str:
+        return config_of(call.kernel, HOST) or LOOPS
 
     def _step(
         self, call: Launch, code: Placed, stage: Stage, places: Mapping[Name, Place]
