@@ -83,7 +83,8 @@ class KernelCodes:
         code = self.add(merged.ir, _options(first), tuple(merged.entries[0].values()))
         found: list[Placed] = []
         for entries, numbers in zip(merged.entries, merged.numbers, strict=True):
-            found.append(Placed(code, entries, len(self.numbers) * NUMBER_BYTES))
+            begin = len(self.numbers) * NUMBER_BYTES
+            found.append(Placed(code, entries, begin if numbers else None))
             self.numbers += numbers
         return found
 

@@ -8,7 +8,11 @@ import numpy as np
 import pytest
 
 from convir.api.compile import compile as convir_compile
+from convir.lowering.kernels.host.launch import HostLaunch, Stage
+from convir.lowering.kernels.host.loops.launch import LoopCode
+from convir.lowering.kernels.host.target import target
 from convir.runtime.host.device import HostProgram
+from convir.runtime.host.kernel_codes import KernelCodes
 from convir.runtime.host.plan import KernelLaunch
 
 if TYPE_CHECKING:
@@ -39,9 +43,11 @@ def text(channels: list[int]) -> str:
         arguments += [f"%x{i}: {x}", f"%w{i}: {w}"]
         body += [
             f"  %z{i} = arith.constant dense<0.0> : {out}",
-            f"  %y{i} = linalg.conv_2d_nhwc_hwcf {{dilations = dense<1> : tensor<2xi64>, "
-            f"strides = dense<1> : tensor<2xi64>}} "
-            f"ins(%x{i}, %w{i} : {x}, {w}) outs(%z{i} : {out}) -> {out}",
+            (
+                f"  %y{i} = linalg.conv_2d_nhwc_hwcf {{dilations = dense<1> : tensor<2xi64>, "
+                f"strides = dense<1> : tensor<2xi64>}} "
+                f"ins(%x{i}, %w{i} : {x}, {w}) outs(%z{i} : {out}) -> {out}"
+            ),
         ]
     return CONV.format(
         arguments=", ".join(arguments),
@@ -76,3 +82,18 @@ def test_layers_of_many_sizes_share_code_and_compute_their_own():
         for i, result in enumerate(executable(*inputs)):
             x, w = inputs[2 * i], inputs[2 * i + 1]
             np.testing.assert_array_equal(result, x @ w[0, 0])
+
+
+def test_kernels_without_different_numbers_get_no_pointer():
+    codes = KernelCodes(target())
+    ir = """define void @{}(ptr %args, i64 %begin, i64 %end, i64 %worker) {{
+  ret void
+}}
+"""
+    launches = [HostLaunch(LoopCode(ir.format(name)), (Stage(name, 1, ()),)) for name in ("f", "g")]
+    with codes:
+        placed = codes.add_kernels(launches)
+        (code,) = codes.compiled()
+    assert [each.numbers for each in placed] == [None, None]
+    assert [each.entries for each in placed] == [{"f": code.exports[0]}, {"g": code.exports[0]}]
+    assert codes.numbers == []
