@@ -136,7 +136,7 @@ class ObjectCache:
             return None
         begin = len(_MAGIC) + DIGEST_BYTES
         payload = content[begin:]
-        if content[:begin] != _MAGIC + digest_of(payload):
+        if bytes(content[:begin]) != _MAGIC + digest_of(payload):
             _log.warning("object cache: %s is corrupt, compiling again", path)
             return None
         return payload

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     Json: TypeAlias = Any
 
-VERSION = 3
+VERSION = 4
 """Of the layout."""
 
 ALIGNMENT = 64
@@ -170,6 +170,7 @@ def _parts(entry: Entry, key: str | None) -> tuple[dict[str, Json], bytes]:
         "arena": entry.arena_bytes,
         "states": entry.state_bytes,
         "kept": entry.kept_bytes,
+        "numbers": entry.numbers,
         "codes": [
             [code.key, code.exports, start, len(code.code)]
             for code, start in zip(entry.codes, starts, strict=False)
@@ -251,6 +252,7 @@ def _plan(
         steps=tuple(map(reader.step, _list(header["steps"]))),
         stream=_stream(header["stream"]),
         function=_text(header["function"]),
+        numbers=_numbers(header["numbers"], memories.kept_bytes),
     )
 
 
@@ -349,6 +351,15 @@ def _specs(rows: Json, least: int = DYNAMIC_SIZE) -> tuple[TensorSpec, ...]:
         TensorSpec(_sizes(shape, least), _DTYPES[_text(dtype)])
         for dtype, shape in map(_list, _list(rows))
     )
+
+
+def _numbers(row: Json, kept: Sequence[int]) -> tuple[int, ...]:
+    numbers = tuple(_list(row))
+    if any(type(number) is not int for number in numbers):
+        raise FormatError(f"{row!r} is no list of numbers")
+    if numbers and kept[0] != np.array(numbers, np.int64).nbytes:
+        raise FormatError("its numbers are not those of its memory")
+    return numbers
 
 
 def _stream(row: Json) -> StreamSpec:

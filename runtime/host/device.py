@@ -160,8 +160,10 @@ class HostProgram:
         constants = [_bytes(constant) for constant in plan.constants]
         states = [aligned_bytes(size, zeroed=True) for size in plan.state_bytes]
         packed = [aligned_bytes(size) for size in plan.kept_bytes]
+        if plan.numbers:
+            packed[0].view(np.int64)[:] = plan.numbers
         self.kept: list[Array] = [*constants, *states, *packed]
-        """The memories that calls share: constants, states, and packed weights."""
+        """The memories that calls share: constants, states, numbers, and packed weights."""
         self._pack()
         self._memory_numbers = memory_positions(plan)
         self.links: list[Link] = []

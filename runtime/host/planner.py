@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +15,7 @@ from convir.lowering.kernels.host.launch import Argument, HostLaunch
 from convir.lowering.kernels.host.problem import KernelBody
 from convir.lowering.kernels.host.registry import plan_kernel
 from convir.lowering.kernels.host.workspace import ALIGNMENT, layout_workspace
+from convir.lowering.loops.llvm.shared_numbers import NUMBER_BYTES
 from convir.runtime.host.jit import AS_EMITTED
 from convir.runtime.host.kernel_codes import KernelCodes, Placed
 from convir.runtime.host.plan import CHAIN_CODE, HostPlan, KernelLaunch
@@ -54,7 +54,7 @@ def plan_program(program: Program, cpu: CpuTarget) -> HostPlan:
         program.inputs,
         program.outputs,
         _aligned(program.arena_bytes) + planner.beside_bytes,
-        tuple(np.ascontiguousarray(constant) for constant in planner.constants),
+        tuple(np.ascontiguousarray(constant) for constant in program.constants),
         program.state_bytes,
         tuple(planner.kept_bytes),
         tuple(planner.packings),
@@ -62,6 +62,7 @@ def plan_program(program: Program, cpu: CpuTarget) -> HostPlan:
         tuple(steps),
         program.stream,
         program.name,
+        planner.numbers,
     )
 
 
@@ -76,14 +77,14 @@ class _Planner:
         self.packings: list[KernelLaunch] = []
         self.kept_bytes: list[int] = []
         self.beside_bytes = 0
-        self.constants = program.constants
+        self._first = memory_positions(program)
+        self._kept = self._first[Space.STATE] + len(program.state_bytes)
         with KernelCodes(cpu) as codes:
             self._placed = self._place_codes(codes)
             self.codes = codes.compiled()
-        if codes.numbers:
-            self.constants = (*program.constants, np.array(codes.numbers, np.int64))
-        self._first = memory_positions(replace(program, constants=self.constants))
-        self._kept = self._first[Space.STATE] + len(program.state_bytes)
+        self.numbers = tuple(codes.numbers)
+        if self.numbers:
+            self.kept_bytes.append(len(self.numbers) * NUMBER_BYTES)
 
     def _place_codes(self, codes: KernelCodes) -> dict[HostCode, Placed]:
         """Where the code of each launch is: equal codes are compiled once."""
@@ -161,8 +162,7 @@ class _Planner:
         self, code: Placed, stage: Stage, arguments: tuple[Place, ...], *, alone: bool = False
     ) -> KernelLaunch:
         if code.numbers is not None:
-            numbers = self._first[Space.CONSTANT] + len(self._program.constants)
-            arguments = (*arguments, (numbers, code.numbers))
+            arguments = (*arguments, (self._kept, code.numbers))
         return KernelLaunch(code.code, code.entries[stage.entry], stage.items, arguments, alone)
 
     def _buffer(self, call: Launch, argument: Argument) -> Buffer:
