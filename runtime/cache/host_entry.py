@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from convir.runtime.cache.entry_fields import (
     FormatError,
     Memories,
@@ -41,6 +43,7 @@ def written(plan: HostPlan, starts: Sequence[int]) -> dict[str, Json]:
         "arena": plan.arena_bytes,
         "states": plan.state_bytes,
         "kept": plan.kept_bytes,
+        "numbers": plan.numbers,
         "codes": [
             [code.key, code.exports, start, len(code.code)]
             for code, start in zip(plan.codes, starts, strict=False)
@@ -82,6 +85,7 @@ def read(
         steps=tuple(map(reader.planned, as_list(header["steps"]))),
         stream=stream(header["stream"]),
         function=text(header["function"]),
+        numbers=_numbers(header["numbers"], memories.kept_bytes),
     )
 
 
@@ -108,6 +112,15 @@ class _Steps(StepReader):
             raise FormatError(f"no code exports {entry!r}")
         places = tuple(map(self.place, as_list(arguments)))
         return KernelLaunch(number, entry, size(items), places, truth(alone))
+
+
+def _numbers(row: Json, kept: Sequence[int]) -> tuple[int, ...]:
+    numbers = tuple(as_list(row))
+    if any(type(number) is not int for number in numbers):
+        raise FormatError(f"{row!r} is not a list of numbers")
+    if numbers and kept[0] != np.array(numbers, np.int64).nbytes:
+        raise FormatError("its numbers are not those of its memory")
+    return numbers
 
 
 def _code(row: Json, content: bytes, begin: int) -> ObjectCode:

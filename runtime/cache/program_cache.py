@@ -6,8 +6,8 @@ cubins: NVRTC is not loaded. The key holds all that the result depends on: the t
 for, the processor or GPU, and the compiler itself (`convir.runtime.cache.fingerprint`). The digests
 of a model's files stand for its text.
 
-Large constants are an entry of their own, named after their bytes: programs of one model for
-several shapes share it.
+Large constants are an entry of their own, named after their bytes, which is mapped into memory:
+programs of one model for several shapes share it.
 """
 
 from __future__ import annotations
@@ -37,12 +37,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
+    from convir.runtime.cache.object_cache import ObjectCache
     from convir.runtime.cache.program_entry import Entry
 
 SWITCH_VARIABLE = "CONVIR_PROGRAM_CACHE"
 """Set to 0, every program is compiled from its text; object code is cached all the same."""
 
-MAX_CONSTANT_BYTES = 256 << 20
+WEIGHTS_BYTES = 4 << 30
+"""How much the folder of constants may hold."""
+
+MAX_CONSTANT_BYTES = 1 << 30
 """Programs with larger constants are not kept: they would displace all others."""
 
 INLINE_BYTES = 64 << 10
@@ -51,6 +55,9 @@ INLINE_BYTES = 64 << 10
 _FORMAT = f"convir program {VERSION}"
 _KIND = "programs"
 """The folder of the cache."""
+
+_WEIGHTS = "weights"
+"""The folder of large constants."""
 
 _log = logging.getLogger(__name__)
 
@@ -107,7 +114,7 @@ def load_program(key: str) -> Entry | None:
     if content is None:
         return None
     try:
-        return decode(content, stored.load)
+        return decode(content, _weights().mapped)
     except FormatError as error:
         _log.warning("program cache: an entry cannot be read, compiling again: %s", error)
         return None
@@ -132,6 +139,10 @@ def store_program(key: str, entry: Entry) -> None:
         stored.store(key, encode(entry))
         return
     constants = constant_bytes(entry)
-    apart = digest_of(constants).hex()
-    stored.store(apart, constants)
-    stored.store(key, encode_apart(entry, apart))
+    digest = digest_of(constants)
+    _weights().store(digest.hex(), constants, digest)
+    stored.store(key, encode_apart(entry, digest.hex()))
+
+
+def _weights() -> ObjectCache:
+    return cache_of(_WEIGHTS, WEIGHTS_BYTES)
