@@ -11,18 +11,21 @@ from typing import TYPE_CHECKING
 
 from xdsl.ir import SSAValue
 from xdsl.traits import (
+    EffectInstance,
     IsTerminator,
     MemoryEffect,
     MemoryEffectKind,
     NoMemoryEffect,
     RecursiveMemoryEffect,
     SymbolOpInterface,
-    get_effects,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
     from xdsl.ir import Operation
 
+_NO_EFFECTS = frozenset[EffectInstance]()
 _READS = frozenset((MemoryEffectKind.READ,))
 _HARMLESS = frozenset((MemoryEffectKind.READ, MemoryEffectKind.ALLOC))
 
@@ -44,17 +47,18 @@ class Effects:
     def __init__(self) -> None:
         self._kinds: dict[type[Operation], _Kind] = {}
         self._pinned: dict[type[Operation], bool] = {}
+        self._traits: dict[type[Operation], tuple[MemoryEffect, ...]] = {}
 
     def is_pure(self, op: Operation) -> bool:
         """True if `op` is known to do nothing but compute its results from its operands."""
         if self._kind(type(op)) is _Kind.NONE:
             return True
-        effects = get_effects(op)
+        effects = self._effects(op)
         return effects is not None and not effects
 
     def only_reads(self, op: Operation) -> bool:
         """True if `op` is known to do nothing to memory but read it."""
-        effects = get_effects(op)
+        effects = self._effects(op)
         return effects is not None and all(effect.kind in _READS for effect in effects)
 
     def may_write(self, op: Operation) -> bool:
@@ -62,7 +66,7 @@ class Effects:
         kind = self._kind(type(op))
         if kind is _Kind.NONE or kind is _Kind.NESTED:
             return False
-        effects = get_effects(op)
+        effects = self._effects(op)
         return effects is None or any(effect.kind not in _HARMLESS for effect in effects)
 
     def removable_if_unused(self, op: Operation) -> bool:
@@ -78,7 +82,7 @@ class Effects:
             return False
         if self._kind(op_class) is _Kind.NONE:
             return True
-        effects = get_effects(op)
+        effects = self._effects(op)
         return effects is not None and all(
             effect.kind is MemoryEffectKind.READ
             or (
@@ -95,6 +99,37 @@ class Effects:
             if result.first_use is not None:
                 return False
         return self.removable_if_unused(op)
+
+    def _effects(self, op: Operation) -> AbstractSet[EffectInstance] | None:
+        """What xDSL's `get_effects` says of `op`; None if nothing is known."""
+        op_class = type(op)
+        if self._kind(op_class) is _Kind.NONE:
+            return _NO_EFFECTS
+        traits = self._traits.get(op_class)
+        if traits is None:
+            traits = self._traits[op_class] = tuple(op_class.get_traits_of_type(MemoryEffect))
+        if not traits:
+            return None
+        effects = set[EffectInstance]()
+        for trait in traits:
+            is_nested = isinstance(trait, RecursiveMemoryEffect)
+            found = self._inside(op) if is_nested else trait.get_effects(op)
+            if found is None:
+                return None
+            effects |= found
+        return effects
+
+    def _inside(self, op: Operation) -> AbstractSet[EffectInstance] | None:
+        """The effects of the operations in the regions of `op`."""
+        effects = set[EffectInstance]()
+        for region in op.regions:
+            for block in region.blocks:
+                for inner in block.ops:
+                    found = self._effects(inner)
+                    if found is None:
+                        return None
+                    effects |= found
+        return effects
 
     def _kind(self, op_class: type[Operation]) -> _Kind:
         kind = self._kinds.get(op_class)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from operator import is_
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, ShapedType
@@ -17,6 +18,8 @@ from xdsl.ir.affine import AffineDimExpr
 from convir.analysis.slices import size_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from xdsl.ir import Block, Operation, SSAValue
     from xdsl.ir.affine import AffineMap
 
@@ -80,13 +83,33 @@ def structured(op: Operation | None) -> Structured | None:
     """The view of `op`, or None if it is not a linalg structured op."""
     if not isinstance(op, LinalgStructuredOperation):
         return None
-    maps = tuple(attr.data for attr in op.get_indexing_maps())
-    iterators = tuple(str(attr.data.value) for attr in op.get_iterator_types())
-    return Structured(
-        op=op,
-        inputs=tuple(op.inputs),
-        inits=tuple(op.outputs),
-        maps=maps,
-        iterators=iterators,
-        body=op.body.block,
-    )
+    read = vars(op).get(_READ)
+    if not isinstance(read, _Read) or not read.is_of(op):
+        read = vars(op)[_READ] = _Read(op)
+    return Structured(op, read.inputs, read.inits, read.maps, read.iterators, op.body.block)
+
+
+_READ = "convir.structured"
+"""Where an op keeps its `_Read`; a clone has none."""
+
+
+class _Read:
+    """What attributes and operands say of a structured op, which is asked for many times."""
+
+    def __init__(self, op: LinalgStructuredOperation) -> None:
+        self._operands = tuple(op.operands)
+        self._attributes = (*op.properties.values(), *op.attributes.values())
+        self.maps = tuple(attr.data for attr in op.get_indexing_maps())
+        self.iterators = tuple(str(attr.data.value) for attr in op.get_iterator_types())
+        self.inputs = tuple(op.inputs)
+        self.inits = tuple(op.outputs)
+
+    def is_of(self, op: LinalgStructuredOperation) -> bool:
+        """Whether the op still has the operands and attributes that were read."""
+        return _are(self._operands, tuple(op.operands)) and _are(
+            self._attributes, (*op.properties.values(), *op.attributes.values())
+        )
+
+
+def _are(some: Sequence[object], others: Sequence[object]) -> bool:
+    return len(some) == len(others) and all(map(is_, some, others))

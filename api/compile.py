@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from convir.api.arguments import (
     check_fraction,
@@ -20,16 +20,21 @@ from convir.api.arguments import (
     check_shapes,
     check_type,
 )
+from convir.api.plans import load_plan, made_for, plan_for
+from convir.api.progress import telling
 from convir.api.sources import source_of
-from convir.lowering.kernels.host.target import target
-from convir.runtime.cache.program_cache import Question, load_program, store_program
-from convir.runtime.cache.program_entry import Signature
+from convir.runtime.cache.entry_fields import FormatError
+from convir.runtime.cache.program_cache import (
+    Question,
+    load_program,
+    program_lock,
+    store_program,
+)
+from convir.runtime.cache.program_entry import ModelFiles, Signature
 from convir.runtime.compile_error import CompileError
-from convir.runtime.devices import HOST, find_device
+from convir.runtime.devices import find_device
 from convir.runtime.dynamic import CAPACITY, DynamicExecutable
 from convir.runtime.executable import Executable
-from convir.runtime.host.device import HostProgram
-from convir.runtime.host.plan import HostPlan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -40,7 +45,9 @@ if TYPE_CHECKING:
 
     from convir.api.build import Build
     from convir.api.sources import Source
+    from convir.runtime.cuda.plan import CudaPlan
     from convir.runtime.devices import Device
+    from convir.runtime.host.plan import HostPlan
     from convir.runtime.program import Program
 
 DEFAULT_PIPELINE = "default"
@@ -60,14 +67,15 @@ def compile(
     shapes: Sequence[Sequence[int] | None] = (),
     size: float = 1.0,
     allow_tf32: bool = False,
+    progress: bool | Callable[[str], None] = False,
 ) -> Executable:
     """Compile one function on tensors to an executable.
 
     Where the types of its arguments leave sizes open (`tensor<?x8xf32>`), it is a
     `DynamicExecutable`, which compiles once for each set of shapes that it is called with.
 
-    For the host, programs whose pipelines are text are kept on disk: the same text, or a module
-    that prints so, is compiled once, whatever the process.
+    Programs whose pipelines are text are kept on disk: the same text, or a module that prints so,
+    is compiled once, whatever the process.
 
     Args:
         source: MLIR text, the path of a file that holds it, a MIOpenDriver line
@@ -85,6 +93,9 @@ def compile(
         size: which of the models that a .nam file contains, from 0 (the smallest) to 1.
         allow_tf32: whether a GPU may round what it multiplies in f32 to TF32 (10 bits of mantissa),
             as the pass `allow-tf32` says.
+        progress: whether a line on standard error, where that is a terminal, says how far a
+            compilation is that takes longer than two seconds; or what is called with each step, a
+            text such as `kernels, 3 of 50`. Nothing is said of a program from the cache.
 
     Raises:
         DiagnosticError: the source is not valid IR.
@@ -114,6 +125,7 @@ def compile(
         workspace_bytes,
         threads,
         allow_tf32,
+        progress,
     )
     compiled = job.compile()
     if isinstance(compiled, Executable):
@@ -149,6 +161,12 @@ def _import_compiler() -> None:
         gc.unfreeze()
 
 
+def _plan_of(key: str) -> Signature | HostPlan | CudaPlan | None:
+    """What the program cache has of a function."""
+    entry = load_program(key)
+    return None if isinstance(entry, ModelFiles) else entry
+
+
 @dataclass(frozen=True)
 class Job:
     """How one function becomes an executable, from the cache or from its source."""
@@ -160,63 +178,109 @@ class Job:
     workspace_bytes: int | None = None
     threads: int | None = None
     allow_tf32: bool = False
+    progress: bool | Callable[[str], None] = False
+    """As `convir.compile` takes it."""
 
     def compile(self) -> Executable | Signature:
         """The executable, or what calls have to bind first."""
-        key = self._key(None)
-        entry = self._cached(key, None)
-        if isinstance(entry, Executable):
-            return entry
-        with _compiling():
-            signature = self._build.signature() if entry is None else entry
-            if signature is None:
-                return self._compile(key, None)
-        if key is not None and entry is None:
-            store_program(key, signature)
-        return signature
+        return self._made(None)
 
     def specialise(self, shapes: Sequence[Sequence[int]]) -> Executable:
         """The executable for arguments of these shapes."""
-        key = self._key(shapes)
-        entry = self._cached(key, shapes)
-        if isinstance(entry, Executable):
-            return entry
+        made = self._made(shapes)
+        assert isinstance(made, Executable)
+        return made
+
+    def plan(self) -> Signature | HostPlan | CudaPlan:
+        """What the program cache has from now on, for a device that this machine need not have.
+
+        Raises:
+            DiagnosticError, PassFailedException, CompileError: as `convir.compile`.
+            NoGpuError: a part of the CUDA toolkit is missing.
+        """
+        key = self._key(None)
+        if key is None:
+            return self._planned(key, None)[1]
+        return _plan_of(key) or self._plan_alone(key)
+
+    def _plan_alone(self, key: str) -> Signature | HostPlan | CudaPlan:
+        with program_lock(key):
+            # Another thread or process may have been faster.
+            return _plan_of(key) or self._planned(key, None)[1]
+
+    def program(self) -> Program:
+        """The program as it is lowered; its sizes are known.
+
+        Raises:
+            DiagnosticError, PassFailedException: as `convir.compile`.
+        """
         with _compiling():
+            return self._build.program(None)
+
+    def _made(self, shapes: Sequence[Sequence[int]] | None) -> Executable | Signature:
+        key = self._key(shapes)
+        if key is None:
             return self._compile(key, shapes)
+        found = self._cached(key, shapes)
+        if found is not None:
+            return found
+        with program_lock(key):
+            # Another thread or process may have been faster.
+            found = self._cached(key, shapes)
+            return found if found is not None else self._compile(key, shapes)
 
     def _cached(
-        self, key: str | None, shapes: Sequence[Sequence[int]] | None
+        self, key: str, shapes: Sequence[Sequence[int]] | None
     ) -> Executable | Signature | None:
-        entry = None if key is None else load_program(key)
-        if isinstance(entry, HostPlan):
-            try:
-                return self._executable(entry, lambda: self._build.program(shapes))
-            except CompileError as error:
-                _log.warning("a cached program cannot be loaded, compiling again: %s", error)
-        return entry if isinstance(entry, Signature) else None
+        entry = _plan_of(key)
+        if entry is None:
+            return None
+        if isinstance(entry, Signature):
+            return entry if shapes is None else None
+        try:
+            return self._executable(entry, lambda: self._build.program(shapes))
+        except (CompileError, FormatError) as error:
+            _log.warning("a cached program cannot be loaded, compiling again: %s", error)
+        return None
 
-    def _compile(self, key: str | None, shapes: Sequence[Sequence[int]] | None) -> Executable:
-        program = self._build.program(shapes)
-        if self.device.kind != HOST:
-            return Executable(self.device.load(program))
-        from convir.runtime.host.planner import plan_program  # noqa: PLC0415  (brings xDSL along)
-
-        plan = plan_program(program, target())
-        if key is not None:
-            store_program(key, plan)
+    def _compile(
+        self, key: str | None, shapes: Sequence[Sequence[int]] | None
+    ) -> Executable | Signature:
+        program, plan = self._planned(key, shapes)
+        if program is None or isinstance(plan, Signature):
+            return cast("Signature", plan)
         return self._executable(plan, lambda: program)
 
-    def _executable(self, plan: HostPlan, program: Callable[[], Program]) -> Executable:
-        return Executable(HostProgram.of_plan(plan, program, self.threads))
+    def _planned(
+        self, key: str | None, shapes: Sequence[Sequence[int]] | None
+    ) -> tuple[Program | None, Signature | HostPlan | CudaPlan]:
+        """What is stored under `key`, and the program where its sizes are known."""
+        with _compiling(), telling(self.progress) as tell:
+            tell("passes")
+            plan = self._build.signature() if shapes is None else None
+            program = None
+            if plan is None:
+                program = self._build.program(shapes)
+                tell("kernels")
+                plan = plan_for(
+                    self.device, program, lambda done, count: tell(f"kernels, {done} of {count}")
+                )
+        if key is not None:
+            store_program(key, plan)
+        return program, plan
+
+    def _executable(self, plan: HostPlan | CudaPlan, program: Callable[[], Program]) -> Executable:
+        return Executable(load_plan(self.device, plan, program, self.threads))
 
     def _key(self, shapes: Sequence[Sequence[int]] | None) -> str | None:
         """The key of the program cache; None where only compiling gives an answer."""
         content, pipeline = self.source.content, self.pipeline
-        if self.device.kind != HOST or content is None:
+        if content is None or not isinstance(pipeline, str):
             return None
-        if not isinstance(pipeline, str):
-            return None
-        question = Question(content, self.function, pipeline, self.workspace_bytes, target())
+        machine = made_for(self.device)
+        question = Question(
+            content, self.function, pipeline, self.workspace_bytes, self.allow_tf32, machine
+        )
         return question.key(shapes)
 
     @cached_property

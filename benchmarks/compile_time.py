@@ -3,12 +3,15 @@
     python benchmarks/compile_time.py
     python benchmarks/compile_time.py --repeats 9 --json compile_time.json
     python benchmarks/compile_time.py --repeats 3 --networks
+    python benchmarks/compile_time.py --repeats 3 --networks --only vgg19
 
 Every compile is a process of its own. Cold means an empty cache folder, warm the folder that the
 process before has filled. Times are those of `convir.compile` on the text of one convolution, in
 three settings: as the first thing that a process does (which imports the compiler where it is
 needed), with the compiler imported before, and once more in the same process. `process` is the
-wall time of the whole process with Python's start and `import convir`, and one call.
+wall time of the whole process with Python's start and `import convir`, and one call. Of a network,
+`warm` is the second process, and `onnxruntime` what an `InferenceSession` of one thread takes to
+open the same file, in turns with it; both without their imports.
 
 A call is that of a program with one kernel of four elements, so that nearly all of it is overhead:
 borders, allocation, and the launch. Medians of all repeats, of calls in batches.
@@ -20,6 +23,7 @@ import argparse
 import json
 import os
 import platform
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -43,7 +47,14 @@ LINES = (
 )
 """A forward, a strided backward data and a backward weight convolution."""
 
-NETWORKS = (("resnet50", (1, 3, 224, 224)), ("centerface", (1, 3, 480, 640)))
+NETWORKS = (
+    ("resnet50", (1, 3, 224, 224)),
+    ("efficientnet_b0", (1, 3, 224, 224)),
+    ("densenet121", (1, 3, 224, 224)),
+    ("convnext_tiny", (1, 3, 224, 224)),
+    ("vgg19", (1, 3, 224, 224)),
+    ("centerface", (1, 3, 480, 640)),
+)
 
 NHWC = "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"
 
@@ -63,6 +74,16 @@ compile(sys.argv[1], device="host", shapes=shapes)
 again = time.perf_counter()
 executable(*[executable.empty(spec) for spec in executable.inputs])
 print(json.dumps({"compile": compiled - imported, "again": again - compiled}))
+"""
+
+PEER = """
+import json, sys, time
+import onnxruntime
+options = onnxruntime.SessionOptions()
+options.intra_op_num_threads, options.log_severity_level = 1, 4
+begin = time.perf_counter()
+onnxruntime.InferenceSession(sys.argv[1], options, providers=["CPUExecutionProvider"])
+print(json.dumps({"open": time.perf_counter() - begin}))
 """
 
 CALL = """
@@ -128,6 +149,9 @@ def measure(file: str, repeats: int, shapes: Shapes = ()) -> dict[str, float]:
             keep("warm", times["compile"])
             keep("warm process", process)
             keep("again", times["again"])
+        if shapes:
+            times, _ = run(PEER, file, cache=cache)
+            keep("onnxruntime", times["open"])
     return {name: median(values) for name, values in samples.items()}
 
 
@@ -144,6 +168,7 @@ def environment() -> dict[str, Any]:
         "machine": platform.machine(),
         "cores": os.cpu_count(),
         "load": os.getloadavg()[0],
+        "command": shlex.join(["python", "benchmarks/compile_time.py", *sys.argv[1:]]),
     }
 
 
@@ -153,6 +178,7 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=5, help="processes of each kind (5)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE")
     parser.add_argument("--networks", action="store_true", help="whole ONNX models too")
+    parser.add_argument("--only", default="", metavar="TEXT", help="networks that hold TEXT")
     parser.add_argument("lines", nargs="*", default=LINES, help="MIOpenDriver lines")
     arguments = parser.parse_args()
     rows: list[dict[str, Any]] = []
@@ -162,6 +188,8 @@ def main() -> int:
             file.write_text(text_of(line))
             rows.append({"line": line, "ms": measure(str(file), arguments.repeats)})
         for name, shape in NETWORKS if arguments.networks else ():
+            if arguments.only not in name:
+                continue
             file = Path(folder) / f"{name}.onnx"
             import_module("onnx").save(networks.NETWORKS[name](), file)
             label = f"{name} {'x'.join(map(str, shape))}"

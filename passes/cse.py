@@ -67,7 +67,11 @@ class CommonSubexpressions:
 
     def simplify(self, root: Operation) -> bool:
         """Simplify the regions of `root`, outermost scope empty; returns whether any op went."""
-        self._changed = eliminate_dead_code(root, self._effects)
+        dead = eliminate_dead_code(root, self._effects)
+        return self.merge(root) or dead
+
+    def merge(self, root: Operation) -> bool:
+        """As `simplify`, where nothing is dead."""
         self._simplify_regions(root)
         for op in {value.owner: None for value in self._same}:
             cast("Operation", op).erase()

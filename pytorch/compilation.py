@@ -10,7 +10,7 @@ from convir.pytorch.signature import placement
 from convir.runtime.devices import CUDA, HOST, Device
 
 if TYPE_CHECKING:
-    from convir.api.build import Build
+    from convir.api.compile import Job
     from convir.lowering.kernels.target import Target
     from convir.pytorch.signature import Placement, Signature
     from convir.runtime.cuda.plan import CudaPlan
@@ -59,24 +59,19 @@ def source_of(signature: Signature) -> Source | Refusal:
 def planned(
     signature: Signature, source: Source, workspace_bytes: int, gpu: Target
 ) -> CudaPlan | Refusal:
-    """The plan of `source` for a GPU, its kernels in the cache of cubins; no GPU is needed.
+    """The plan of `source` for a GPU, from the cache if it is there; no GPU is needed.
 
     Raises:
         DiagnosticError, PassFailedException, CompileError: the compiler fails.
         NoGpuError: a part of what compiles for a GPU is missing.
     """
-    from convir.runtime.cuda.plan import PlannedLaunch  # noqa: PLC0415  (as below)
-    from convir.runtime.cuda.planner import plan_program  # noqa: PLC0415  (as below)
-    from convir.runtime.cuda.toolchain.compile import compile_cubin  # noqa: PLC0415  (as below)
+    from convir.runtime.cuda.plan import CudaPlan  # noqa: PLC0415  (as below)
 
-    program = _build(signature, source, workspace_bytes, gpu).program()
-    plan = plan_program(program, gpu)
+    plan = _job(signature, source, workspace_bytes, gpu).plan()
+    assert isinstance(plan, CudaPlan)
     size = plan.arena_bytes + sum(plan.state_bytes)
     if size > workspace_bytes:
         return Refusal(f"its temporaries take {size} bytes, more than {workspace_bytes}")
-    for step in plan.steps:
-        for kernel in step.kernels if isinstance(step, PlannedLaunch) else ():
-            compile_cubin(kernel.source, gpu.arch)
     return plan
 
 
@@ -142,20 +137,24 @@ def _on_gpu(
     from convir.runtime.executable import Executable  # noqa: PLC0415
 
     def program() -> Program:
-        return _build(signature, source, workspace_bytes, gpu_of(index)).program()
+        return _job(signature, source, workspace_bytes, gpu_of(index)).program()
 
     return Executable(CudaProgram.of_plan(plan, program, index))
 
 
-def _build(signature: Signature, source: Source, workspace_bytes: int, gpu: Target) -> Build:
-    from convir.api.build import Build  # noqa: PLC0415  (brings the whole compiler along)
-    from convir.api.compile import DEFAULT_PIPELINE  # noqa: PLC0415
+def _job(signature: Signature, source: Source, workspace_bytes: int, gpu: Target) -> Job:
+    from convir.api.compile import DEFAULT_PIPELINE, Job  # noqa: PLC0415  (as above)
     from convir.api.sources import source_of  # noqa: PLC0415
 
     device = Device(CUDA, gpu_index(signature), gpu)
     text = source_of(source.text, (), 1.0)
-    return Build(
-        text, "main", DEFAULT_PIPELINE, device, workspace_bytes, allow_tf32=signature.allow_tf32
+    return Job(
+        text,
+        "main",
+        DEFAULT_PIPELINE,
+        device,
+        workspace_bytes,
+        allow_tf32=signature.allow_tf32,
     )
 
 

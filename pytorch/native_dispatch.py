@@ -225,11 +225,10 @@ def _compiled() -> bytes | None:
     with tempfile.TemporaryDirectory(prefix="convir-") as scratch:
         source, made = Path(scratch) / "native_dispatch.cpp", Path(scratch) / "made.so"
         source.write_bytes(_source())
-        abi: Any = torch._C._GLIBCXX_USE_CXX11_ABI
         command = [
             compiler,
             *OPTIONS,
-            f"-D_GLIBCXX_USE_CXX11_ABI={int(abi)}",
+            f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",
             f"-I{_folder / 'include'}",
             str(source),
             "-o",

@@ -50,8 +50,16 @@ class Device:
             return DEFAULT_TARGET
         from convir.runtime.cuda import toolkit  # noqa: PLC0415
 
-        with toolkit.cupy().cuda.Device(self.index):
-            return toolkit.gpu()
+        return toolkit.gpu(self.index)
+
+    @property
+    def gpu_text(self) -> str:
+        """What `gpu` prints as, which costs less."""
+        if self.model is not None or self.kind == HOST:
+            return str(self.gpu)
+        from convir.runtime.cuda import toolkit  # noqa: PLC0415  (imports CuPy)
+
+        return toolkit.gpu_text(self.index)
 
     def load(self, program: Program, *, threads: int | None = None) -> DeviceProgram:
         """Compile an rt program for this device.

@@ -43,7 +43,8 @@ from convir.reference.checking.compare import largest_error
 from convir.runtime.bench.host import HostBench
 from convir.runtime.bench.session import tolerance_of
 from convir.runtime.cuda import toolkit
-from convir.runtime.cuda.toolchain.compile import compile_cubin, load_kernel
+from convir.runtime.cuda.code import load_kernel
+from convir.runtime.cuda.toolchain.compile import compile_cubin
 
 SUPPORT = str(Path(__file__).parent / "support")
 sys.path.insert(0, SUPPORT)

@@ -207,9 +207,12 @@ def _check_options(text: str, where: str) -> None:
             assert not is_one or (ROOT / path.partition("::")[0]).exists(), f"{where}: {path}"
         if tools[0] == "pytest":
             continue
-        known = _known_options(script if tools[0] == "python" else tools[0])
+        tool = script if tools[0] == "python" else tools[0]
+        if tool is None and "-m" in words:
+            tool = f"python -m {words[words.index('-m') + 1]}"
+        known = _known_options(tool)
         for option in options_of(part):
-            assert option in known, f"{where}: {option} is not an option of {tools[0]} {script}"
+            assert option in known, f"{where}: {option} is not an option of {tool or tools[0]}"
 
 
 @cache

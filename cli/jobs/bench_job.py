@@ -7,12 +7,13 @@ import io
 import json
 import platform
 import sys
+from collections import deque
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.console import Console
-from rich.progress import Progress
+from rich.progress import Progress, track
 from rich.text import Text
 from xdsl.utils.exceptions import PassFailedException
 
@@ -34,7 +35,7 @@ from convir.runtime.devices import HOST
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from convir.dialects.conv.problem import ConvProblem
     from convir.frontends.miopen import ConvLine
@@ -53,16 +54,25 @@ def run_suites(
     device = bench_device(options)
     effort = Effort(options.seed, options.budget, options.repeats)
     problems = [problem for _, lines in suites for _, problem in named_problems(lines)]
+    console, errors = Console(), Console(stderr=True)
+    hidden = not errors.is_terminal
     if options.jobs > 1 and device.name != HOST:
         measured = [each for one in problems for each in (one, *device.rearranged(one))]
-        precompile(measured, device.name, options.jobs, allow_tf32=options.allow_tf32)
-    console, errors = Console(), Console(stderr=True)
+        ahead = precompile(measured, device.name, options.jobs, allow_tf32=options.allow_tf32)
+        shown = track(
+            ahead, "compiling", len(measured), console=errors, transient=True, disable=hidden
+        )
+        deque(shown, 0)
     rows: list[Row] = []
     meter = LoadMeter()
-    with Progress(console=errors, transient=True, disable=not errors.is_terminal) as progress:
+    with Progress(console=errors, transient=True, disable=hidden) as progress:
         bar = progress.add_task("measuring", total=len(problems))
-        for task in _tasks(suites, options):
-            progress.update(bar, description=task.line[:60])
+
+        def told(text: str) -> None:
+            progress.update(bar, description=text[:60])
+
+        for task in _tasks(suites, options, told):
+            told(task.line)
             rows += run_task(task, device, options.peers, effort)
             progress.advance(bar)
     load = meter.record()
@@ -105,21 +115,31 @@ def bench_device(options: argparse.Namespace) -> BenchDevice:
 
 
 def _tasks(
-    suites: Sequence[tuple[str, Sequence[ConvLine]]], options: argparse.Namespace
+    suites: Sequence[tuple[str, Sequence[ConvLine]]],
+    options: argparse.Namespace,
+    told: Callable[[str], None],
 ) -> Iterator[Task]:
     for suite, lines in suites:
         for line, problem in named_problems(lines):
-            yield _task(suite, line, problem, options)
+            yield _task(suite, line, problem, options, told)
 
 
-def _task(suite: str, line: str, problem: ConvProblem, options: argparse.Namespace) -> Task:
+def _task(
+    suite: str,
+    line: str,
+    problem: ConvProblem,
+    options: argparse.Namespace,
+    told: Callable[[str], None],
+) -> Task:
     def compiled(backend: str, arranged: ConvProblem, weights: Array | None) -> Executable:
         executable = convir_compile(
             module_of(arranged, weights),
             pipeline=pipeline_of(backend, allow_tf32=options.allow_tf32),
             device=options.device,
             threads=options.threads,
+            progress=lambda step: told(f"compiling: {step}"),
         )
+        told(line)
         if backend == LIBRARY and GEMM not in executable.program.summary(CUDA):
             raise PassFailedException("no contraction of it is one matrix product")
         return executable

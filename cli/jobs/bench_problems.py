@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +10,7 @@ from xdsl.passes import PassPipeline
 
 from convir.api.compile import DEFAULT_PIPELINE
 from convir.cli.files.bench_lines import named_problems
+from convir.cli.jobs.processes import spread
 from convir.dialects.context import new_context
 from convir.frontends.conv_module import function_of
 from convir.lowering.kernel_code import cuda_plans
@@ -25,7 +24,7 @@ from convir.runtime.cuda.toolchain.compile import compile_cubin
 from convir.runtime.devices import CUDA, find_device
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
 
@@ -61,17 +60,15 @@ def module_of(problem: ConvProblem, weights: npt.NDArray[Any] | None = None) -> 
 
 def precompile(
     problems: Sequence[ConvProblem], device: str, jobs: int, *, allow_tf32: bool = False
-) -> None:
-    """Put the kernels of all problems into the cache of cubins, with so many processes.
+) -> Iterator[None]:
+    """Put the kernels of all problems into the cache of cubins, with so many processes; an item for
+    each that is done.
 
     What cannot be compiled is left out: it fails again, with a reason, where it is run.
     """
     gpu = str(find_device(device).gpu)
     compiled = partial(_compile_kernels, gpu=gpu, allow_tf32=allow_tf32)
-    # Processes that are forked off one that uses a GPU cannot use NVRTC.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
-        list(pool.map(compiled, problems))
+    yield from spread(compiled, problems, jobs)
 
 
 def cuda_kernels(

@@ -8,8 +8,6 @@ the compiler is not compared.
 
 from __future__ import annotations
 
-import multiprocessing
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -21,6 +19,7 @@ from convir.cli.arguments.parser import WHOLE, UsageError
 from convir.cli.files.streams import EXIT_FAILURE, EXIT_OK
 from convir.cli.jobs.bench_job import bench_device
 from convir.cli.jobs.bench_problems import module_of, pipeline_of, problems_of
+from convir.cli.jobs.processes import spread
 from convir.lowering.loops.llvm.llvm_binding import VERSIONS
 from convir.lowering.selection.candidates import machine_for
 from convir.lowering.selection.planar_candidates import PlanarCandidates
@@ -205,10 +204,7 @@ def compile_ahead(kernels: Sequence[ToTune], gpu: Target, jobs: int) -> None:
     """
     plans = [plan for each in kernels for plan in each.configs.values()]
     sources = dict.fromkeys(launch.source for plan in plans for launch in plan)
-    # Processes that are forked off one that uses a GPU cannot use NVRTC.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
-        list(pool.map(partial(_compiled, arch=gpu.arch), sources))
+    list(spread(partial(_compiled, arch=gpu.arch), list(sources), jobs))
 
 
 def _compiled(source: str, arch: str) -> bool:

@@ -60,7 +60,12 @@ def _compiled(
             raise UsageError("--workspace-bytes: the memory of an rt program is planned already")
         return Executable(target.load(read_program(module, function)))
     return compile_module(
-        module, pipeline, device=device, function=function, workspace_bytes=workspace_bytes
+        module,
+        pipeline,
+        device=device,
+        function=function,
+        workspace_bytes=workspace_bytes,
+        progress=True,
     )
 
 

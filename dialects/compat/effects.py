@@ -29,6 +29,8 @@ class StructuredEffects(MemoryEffect):
     def get_effects(cls, op: Operation) -> AbstractSet[EffectInstance]:
         """The effects of `op` itself, its body aside."""
         memrefs = [value for value in op.operands if isinstance(value.type, MemRefType)]
+        if not memrefs:
+            return frozenset()
         outputs = op.operands[len(op.operands) - _output_count(op) :]
         reads = {EffectInstance(MemoryEffectKind.READ, value) for value in memrefs}
         writes = {

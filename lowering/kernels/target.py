@@ -83,8 +83,7 @@ class Target:
     """By which passes weigh rewrites."""
 
     def __str__(self) -> str:
-        name = f":{self.name}" if self.name else ""
-        return f"{self.arch}:{self.multiprocessors}:{self.shared_bytes}{name}"
+        return spelled(self.arch, self.multiprocessors, self.shared_bytes, self.name)
 
     @staticmethod
     def parse(text: str) -> Target:
@@ -115,6 +114,11 @@ class Target:
     def tensor_rate(self, element: str) -> float | None:
         """Multiply-adds per cycle by the fastest tensor core instruction for a type, if any."""
         return self.wgmma_rate.get(element, self.mma_rate.get(element))
+
+
+def spelled(arch: str, multiprocessors: int, shared_bytes: int, name: str) -> str:
+    """What a target prints as."""
+    return f"{arch}:{multiprocessors}:{shared_bytes}{name and ':'}{name}"
 
 
 def target_of(arch: str, multiprocessors: int, shared_bytes: int, name: str = "") -> Target:

@@ -44,9 +44,11 @@ class GreedyRewriter:
     def rewrite(self, root: Operation) -> bool:
         """Rewrite what is below `root`; returns whether anything changed."""
         changed = False
-        for _ in range(MAX_SWEEPS):
+        for number in range(MAX_SWEEPS):
             swept = self._sweep(root)
-            swept |= eliminate_dead_code(root, self._effects)
+            # What is dead is gone since the sweep before, unless this one has changed anything.
+            if swept or number == 0:
+                swept |= eliminate_dead_code(root, self._effects)
             if not swept:
                 break
             changed = True

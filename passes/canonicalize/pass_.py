@@ -38,5 +38,6 @@ class CanonicalizePass(ModulePass):
         """Run over the whole module."""
         rewriter = GreedyRewriter(ctx, rules_of)
         rewriter.rewrite(op)
-        while CommonSubexpressions().simplify(op) and rewriter.rewrite(op):
+        # Nothing is dead after a rewrite.
+        while CommonSubexpressions().merge(op) and rewriter.rewrite(op):
             pass

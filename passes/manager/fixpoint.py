@@ -98,7 +98,7 @@ def parts_of(module: ModuleOp) -> list[object]:
     while pending:
         op = pending.pop()
         parts.append(op)
-        parts += op.operands
+        parts += op._operands  # pyright: ignore[reportPrivateUsage]  (the view takes longer)
         parts += op.successors
         for attributes in (op.properties, op.attributes):
             parts += attributes

@@ -28,7 +28,7 @@ _MIN_SHARED_PIECES = 4
 """Starting threads takes as long as digesting so many."""
 
 
-def digest_of(content: bytes) -> bytes:
+def digest_of(content: bytes | memoryview) -> bytes:
     """The digest of `content`."""
     view = memoryview(content)
 

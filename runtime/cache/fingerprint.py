@@ -42,8 +42,7 @@ def compiler_fingerprint() -> str:
     others = sorted({point.package for point in entry_points()})
     for folder in (*(root / name for name in _FOLDERS), *map(_package, ("xdsl", *others))):
         digest.update(f"{folder.name}\n".encode())
-        for line in sorted(_files(str(folder))):
-            digest.update(line.encode())
+        digest.update("".join(sorted(_files(str(folder)))).encode())
     return digest.hexdigest()
 
 
@@ -55,19 +54,23 @@ def _package(name: str) -> Path:
     return origin.parent if origin.name == "__init__.py" else origin
 
 
-def _files(folder: str, prefix: str = "") -> list[str]:
+def _files(folder: str) -> list[str]:
     """Path, size and times of every source below `folder`, a line each; of a file, its own."""
-    if not os.path.isdir(folder):
-        found = os.stat(folder)
-        return [f"{found.st_size}\0{found.st_mtime_ns}\0{found.st_ctime_ns}\n"]
+    if os.path.isdir(folder):
+        return _below(folder, "")
+    found = os.stat(folder)
+    return [f"{found.st_size}\0{found.st_mtime_ns}\0{found.st_ctime_ns}\n"]
+
+
+def _below(folder: str, prefix: str) -> list[str]:
     lines: list[str] = []
     with os.scandir(folder) as entries:
         for entry in entries:
-            if entry.is_dir():
-                if entry.name != "__pycache__":
-                    lines += _files(entry.path, f"{prefix}{entry.name}/")
-            elif entry.name.endswith(_SUFFIXES):
+            name = entry.name
+            if name.endswith(_SUFFIXES):
                 found = entry.stat()
                 stamp = f"{found.st_size}\0{found.st_mtime_ns}\0{found.st_ctime_ns}"
-                lines.append(f"{prefix}{entry.name}\0{stamp}\n")
+                lines.append(f"{prefix}{name}\0{stamp}\n")
+            elif name != "__pycache__" and entry.is_dir():
+                lines += _below(entry.path, f"{prefix}{name}/")
     return lines

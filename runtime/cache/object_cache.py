@@ -18,15 +18,18 @@ import logging
 import os
 from contextlib import suppress
 from dataclasses import dataclass, field
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from convir.runtime.cache import private_files
+from convir.runtime.cache import locks, private_files
 from convir.runtime.cache.digest import DIGEST_BYTES, digest_of
 from convir.runtime.cache.private_files import IrregularError, NotPrivateError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
+    from contextlib import AbstractContextManager
+    from io import FileIO
 
 _log = logging.getLogger(__name__)
 
@@ -42,10 +45,11 @@ STORES_BETWEEN_LOOKS = 64
 _KEPT_SHARE = 0.75
 """Of the limit, after entries were removed: the next look should find nothing to do."""
 
-_VERSION = 2
+_VERSION = 3
 """Of the layout of an entry."""
 
-_MAGIC = f"convir object {_VERSION}\n".encode()
+_MAGIC = f"convir object {_VERSION}\n".encode().ljust(32)
+"""With the digest behind it a cache line, so that a mapped payload begins with one."""
 
 
 def cache_folder() -> Path:
@@ -99,13 +103,22 @@ class ObjectCache:
 
     def load(self, key: str) -> bytes | None:
         """The payload stored under `key`, or None if there is none or it is damaged."""
+        found = self._load(key, lambda file: file.read())
+        return None if found is None else bytes(found)
+
+    def mapped(self, key: str) -> memoryview | None:
+        """As `load`, but the payload is mapped into memory, not copied there: nobody writes to the
+        file of an entry once it has its name."""
+        return self._load(key, lambda file: mmap(file.fileno(), 0, access=ACCESS_READ))
+
+    def _load(self, key: str, read: Callable[[FileIO], bytes | mmap]) -> memoryview | None:
         path = self.path(key)
         try:
             private_files.check_folder(path.parent)
             with private_files.opened(path) as file:
                 if os.fstat(file.fileno()).st_size > self.limit_bytes:
                     return None
-                head, payload = file.read(len(_MAGIC) + DIGEST_BYTES), file.read()
+                content = memoryview(read(file))
                 with suppress(OSError):  # who may not mark an entry may still read it
                     os.utime(file.fileno())
         except FileNotFoundError:
@@ -113,23 +126,34 @@ class ObjectCache:
         except IrregularError as error:
             _log.warning("object cache: %s, compiling again", error)
             return None
+        except ValueError:  # no memory can be mapped to an empty file
+            content = memoryview(b"")
         except NotPrivateError as error:
             warn_not_private(error)
             return None
         except OSError as error:
             self._warn_once(error)
             return None
-        if head != _MAGIC + digest_of(payload):
+        begin = len(_MAGIC) + DIGEST_BYTES
+        payload = content[begin:]
+        if bytes(content[:begin]) != _MAGIC + digest_of(payload):
             _log.warning("object cache: %s is corrupt, compiling again", path)
             return None
         return payload
 
-    def store(self, key: str, payload: bytes) -> None:
-        """Keep `payload` under `key`, replacing what was there."""
+    def lock(self, key: str) -> AbstractContextManager[None]:
+        """Held by one thread of all processes at a time: the one that makes the entry `key`."""
+        path = self.path(key)
+        return locks.held(path.with_name(f"{path.name}.lock"))
+
+    def store(self, key: str, payload: bytes, digest: bytes | None = None) -> None:
+        """Keep `payload`, whose digest need not be computed if it is given, under `key`, replacing
+        what was there."""
         path = self.path(key)
         try:
             private_files.make_folder(path.parent)
-            private_files.write(path, _MAGIC + digest_of(payload), payload)
+            head = _MAGIC + (digest_of(payload) if digest is None else digest)
+            private_files.write(path, head, payload)
         except NotPrivateError as error:
             warn_not_private(error)
             return
@@ -168,10 +192,10 @@ class ObjectCache:
         _log.warning("object cache: %s cannot be used, going on in memory: %s", self.folder, error)
 
 
-def cache_of(kind: str) -> ObjectCache:
+def cache_of(kind: str, limit_bytes: int = LIMIT_BYTES) -> ObjectCache:
     """The cache of one kind of entries, a folder of the cache folder; one object a process."""
     folder = cache_folder() / kind
-    return _caches.setdefault(folder, ObjectCache(folder))
+    return _caches.setdefault(folder, ObjectCache(folder, limit_bytes))
 
 
 def warn_not_private(error: NotPrivateError) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from convir.lowering.kernels.cuda.launch import POINTER_ALIGNMENT
 from convir.runtime.cuda import toolkit
+from convir.runtime.cuda.code import LoadedCode
 from convir.runtime.cuda.gemm import CublasGemm
 from convir.runtime.cuda.graph import CudaGraph
 from convir.runtime.cuda.launch import LoadedKernel
@@ -67,9 +68,7 @@ class CudaProgram:
         """
         from convir.runtime.cuda.planner import plan_program  # noqa: PLC0415  (brings xDSL along)
 
-        with toolkit.cupy().cuda.Device(index):
-            gpu = toolkit.gpu()
-        self._load(plan_program(program, gpu), lambda: program, index)
+        self._load(plan_program(program, toolkit.gpu(index)), lambda: program, index)
 
     @classmethod
     def of_plan(cls, plan: CudaPlan, program: Callable[[], Program], index: int) -> CudaProgram:
@@ -81,7 +80,7 @@ class CudaProgram:
             index: which GPU.
 
         Raises:
-            CompileError: NVRTC refuses the code.
+            CompileError: NVRTC refuses the code, or the driver does.
             NoGpuError: a part of the CUDA toolkit is missing.
             GpuMemoryError: the constants do not fit on the GPU.
         """
@@ -103,6 +102,7 @@ class CudaProgram:
             self._constants: list[Any] = [cupy.asarray(constant) for constant in plan.constants]
             self._packed: list[Any] = [cupy.asarray(weights) for weights in plan.packed]
             self._numbers: list[Callable[[], tuple[int, ...] | None]] = []
+            self._code = LoadedCode(plan, toolkit.architecture())
             each = [self._step(step) for step in plan.steps]
             self._steps = [checked for checked, _ in each]
             self._aligned_steps = [step for _, aligned in each for step in aligned]
@@ -301,7 +301,8 @@ class CudaProgram:
         return fill
 
     def _launch(self, planned: PlannedLaunch) -> tuple[_Step, list[_Step]]:
-        kernels = [LoadedKernel(kernel, planned.places) for kernel in planned.kernels]
+        code, places = self._code, planned.places
+        kernels = [LoadedKernel(each, places, code.function(each)) for each in planned.kernels]
         aligned: list[_Step] = [kernel.launch for kernel in kernels]
         self._numbers += [kernel.numbers for kernel in kernels]
         if planned.call is None:

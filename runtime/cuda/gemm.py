@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from convir.reference.dtypes import BFLOAT16
 from convir.runtime.cuda.cublas import load_cublas
+from convir.runtime.program import BFLOAT16
 
 if TYPE_CHECKING:
     from convir.runtime.program import DType, Gemm

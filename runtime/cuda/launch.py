@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from convir.lowering.kernels.cuda.launch import Pointer, Scalar
 from convir.runtime.arrays.host_memory import address_of
 from convir.runtime.cuda import toolkit
+from convir.runtime.cuda.code import load_kernel
 from convir.runtime.cuda.tensor_maps import Encoder
-from convir.runtime.cuda.toolchain.compile import load_kernel
 from convir.runtime.prepared_call import ADDRESS, LAUNCH, MAP, NUMBER
 
 if TYPE_CHECKING:
@@ -36,12 +36,15 @@ _KEPT_BLOCKS = 4
 class LoadedKernel:
     """A kernel on the current device, ready to be launched; several threads may launch it."""
 
-    def __init__(self, kernel: CudaKernel, places: Mapping[Pointer, Place]) -> None:
-        """Compile and load `kernel`.
+    def __init__(
+        self, kernel: CudaKernel, places: Mapping[Pointer, Place], function: Any = None
+    ) -> None:
+        """Load `kernel`, or what was loaded of it.
 
         Args:
             kernel: what is launched.
             places: where each of its buffers lies among the memories of a launch.
+            function: its function, as CuPy has it; None to compile its source and load that.
 
         Raises:
             CompileError: NVRTC refuses the source.
@@ -51,7 +54,7 @@ class LoadedKernel:
         """What is launched."""
         self.places = places
         """Where its buffers lie among the memories of a launch."""
-        self._function: Any = load_kernel(kernel.source, kernel.symbol)
+        self._function: Any = function or load_kernel(kernel.source, kernel.symbol)
         self.maps: list[tuple[int, Place, _Maps]] = []
         """The parameters that are tensor maps: their position, and the buffer's place."""
         self.pointers: list[tuple[int, int, int]] = []

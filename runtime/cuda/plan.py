@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from convir.lowering.kernels.cuda.launch import CudaKernel, Pointer
     from convir.runtime.program import Array, Copy, Fill, Gemm, StreamSpec, TensorSpec
 
@@ -32,6 +34,16 @@ Step: TypeAlias = "Fill | Copy | Gemm | PlannedLaunch"
 
 
 @dataclass(frozen=True)
+class Cubin:
+    """The code of one source."""
+
+    key: str
+    """Where the cache of cubins keeps it."""
+    content: bytes | None = field(default=None, repr=False)
+    """The code itself, where it is at hand."""
+
+
+@dataclass(frozen=True)
 class CudaPlan:
     """Kernels, memory and steps of a program on one kind of GPU."""
 
@@ -50,3 +62,12 @@ class CudaPlan:
     stream: StreamSpec
     summary: tuple[str, ...]
     """What each call is, in a word."""
+    cubins: Mapping[str, Cubin] = field(default_factory=lambda: dict[str, Cubin](), repr=False)
+    """The code of each source; empty before it is compiled."""
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The CUDA C++ of its kernels, each once."""
+        launches = [step for step in self.steps if isinstance(step, PlannedLaunch)]
+        kernels = [kernel for launch in launches for kernel in launch.kernels]
+        return tuple(dict.fromkeys(kernel.source for kernel in kernels))

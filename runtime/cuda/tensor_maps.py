@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.cuda.launch import TensorMap
 from convir.runtime.arrays.host_memory import address_of
 from convir.runtime.cuda.toolkit import driver
@@ -25,37 +24,30 @@ MAP_BYTES = 128
 MAP_ALIGNMENT = 64
 """Bytes that a CUtensorMap is aligned to."""
 
-_ELEMENTS: dict[StorageType, str] = {
-    "f16": "FLOAT16",
-    "bf16": "BFLOAT16",
-    "f32": "FLOAT32",
-    "f64": "FLOAT64",
-}
+# Numbers of the driver's interface. Source: cuda.h, the enumerations of these names.
+ELEMENTS: dict[StorageType, int] = {"f16": 6, "f32": 7, "f64": 8, "bf16": 9}
+"""CUtensorMapDataType."""
+_TF32 = 11
+"""The same, for elements of f32 that are rounded on the way."""
+_SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
+"""CUtensorMapSwizzle by the bytes of its atoms."""
+_PROMOTIONS = {128: 2, 256: 3}
+"""CUtensorMapL2promotion by bytes."""
+_NONE = 0
+"""CUtensorMapInterleave and CUtensorMapFloatOOBfill: none of either."""
 
 
 class Encoder:
     """Encodes one map for any address: all else that the driver is told lies ready."""
 
     def __init__(self, tensor_map: TensorMap | Im2colMap) -> None:
-        """Prepare the arguments.
-
-        Raises:
-            NoGpuError: `cuda-bindings` is not installed.
-        """
-        cu: Any = driver()
-        name = "TFLOAT32" if tensor_map.is_tf32 else _ELEMENTS[tensor_map.element]
-        swizzle = f"{tensor_map.swizzle}B" if tensor_map.swizzle else "NONE"
-        promotion = f"L2_{tensor_map.promotion}B"
+        """Prepare the arguments."""
         self._map = tensor_map
-        self._element = _number(cu.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{name}")
+        self._element = _TF32 if tensor_map.is_tf32 else ELEMENTS[tensor_map.element]
         self._sizes = _array(ctypes.c_uint64, tensor_map.sizes)
         self._strides = _array(ctypes.c_uint64, tensor_map.strides)
-        self._layout = (
-            _number(cu.CUtensorMapInterleave, "CU_TENSOR_MAP_INTERLEAVE_NONE"),
-            _number(cu.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{swizzle}"),
-            _number(cu.CUtensorMapL2promotion, f"CU_TENSOR_MAP_L2_PROMOTION_{promotion}"),
-            _number(cu.CUtensorMapFloatOOBfill, "CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE"),
-        )
+        swizzle, promotion = _SWIZZLES[tensor_map.swizzle], _PROMOTIONS[tensor_map.promotion]
+        self._layout = (_NONE, swizzle, promotion, _NONE)
         if isinstance(tensor_map, TensorMap):
             steps = tensor_map.element_strides or (1,) * len(tensor_map.sizes)
             self._function, self._offset = "cuTensorMapEncodeTiled", tensor_map.offset
@@ -78,6 +70,7 @@ class Encoder:
 
         Raises:
             RuntimeError: the driver refuses the map.
+            NoGpuError: it does, and `cuda-bindings`, which knows its errors, is not installed.
         """
         encoded = _aligned()
         status = getattr(_library(), self._function)(
@@ -102,17 +95,8 @@ def _library() -> ctypes.CDLL:
     return ctypes.CDLL("libcuda.so.1")
 
 
-def _number(kind: Any, name: str) -> int:
-    return int(getattr(kind, name))
-
-
 def _array(element: Any, values: Sequence[int]) -> Any:
     return (element * len(values))(*values)
-
-
-def box_bytes(tensor_map: TensorMap) -> int:
-    """What one copy moves, in bytes."""
-    return int(np.prod(tensor_map.box)) * STORAGE_BYTES[tensor_map.element]
 
 
 def _aligned() -> Array:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
-from convir.lowering.kernels.target import Target, target_of
+from convir.lowering.kernels.target import Target, spelled
 
 OLDEST_CAPABILITY = 80
 """Ampere: the first with bf16 and asynchronous copies, which kernels use."""
 
 _CUPY = "cupy-cuda13x"
+_LIBRARIES, _NVRTC = ("lib", "lib64"), "libnvrtc.so.*"
+"""Where NVRTC lies beside CUDA's headers, and its file."""
 _MINOR, _MAJOR = 10, 1000
 """CUDA's version numbers: 13020 is 13.2."""
 
@@ -59,6 +62,22 @@ def include_folder() -> str:
     return folder
 
 
+def nvrtc_stamp() -> tuple[object, ...]:
+    """Which NVRTC compiles here: another one has another stamp.
+
+    Its file says so where it lies beside CUDA's headers, and is not loaded then.
+
+    Raises:
+        NoGpuError: CuPy, NVRTC or CUDA's headers are not installed.
+    """
+    above = Path(include_folder()).parent
+    files = sorted(file for folder in _LIBRARIES for file in (above / folder).glob(_NVRTC))
+    if not files:
+        return nvrtc().getVersion()
+    found = files[-1].stat()
+    return str(files[-1]), found.st_size, found.st_mtime_ns
+
+
 def architecture() -> str:
     """The architecture of the current device, e.g. `sm_90a`."""
     capability = cupy().cuda.Device().compute_capability
@@ -66,20 +85,32 @@ def architecture() -> str:
     return f"sm_{capability}a" if capability == "90" else f"sm_{capability}"
 
 
-def gpu() -> Target:
-    """The current device, as kernels are planned for it.
+def gpu(index: int | None = None) -> Target:
+    """A device, as kernels are planned for it; the current one if None.
 
     Raises:
         NoGpuError: CuPy is not installed, or cannot load the CUDA libraries.
     """
-    device = cupy().cuda.Device()
-    attributes = device.attributes
-    return target_of(
-        architecture(),
-        attributes["MultiProcessorCount"],
-        attributes["MaxSharedMemoryPerBlockOptin"],
-        cupy().cuda.runtime.getDeviceProperties(device.id)["name"].decode(),
-    )
+    return Target.parse(gpu_text(index))
+
+
+def gpu_text(index: int | None = None) -> str:
+    """What `gpu` prints as.
+
+    Raises:
+        NoGpuError: CuPy is not installed, or cannot load the CUDA libraries.
+    """
+    runtime = cupy().cuda.runtime
+    with cupy().cuda.Device(index) as device:
+        asked = (
+            runtime.cudaDevAttrMultiProcessorCount,
+            runtime.cudaDevAttrMaxSharedMemoryPerBlockOptin,
+        )
+        multiprocessors, shared_bytes = (
+            runtime.deviceGetAttribute(attribute, device.id) for attribute in asked
+        )
+        name = runtime.getDeviceProperties(device.id)["name"].decode()
+        return spelled(architecture(), multiprocessors, shared_bytes, name)
 
 
 def allow_shared_bytes(function: Any, size: int) -> None:
@@ -149,8 +180,7 @@ def require_gpu(index: int) -> None:
         raise NoGpuError(
             f"GPU number {index} has compute capability {found}, kernels need {needed} or newer"
         )
-    nvrtc()
-    include_folder()
+    nvrtc_stamp()
 
 
 def _driver_problem(runtime: Any, error: Exception) -> str:

@@ -160,8 +160,10 @@ class HostProgram:
         constants = [_bytes(constant) for constant in plan.constants]
         states = [aligned_bytes(size, zeroed=True) for size in plan.state_bytes]
         packed = [aligned_bytes(size) for size in plan.kept_bytes]
+        if plan.numbers:
+            packed[0].view(np.int64)[:] = plan.numbers
         self.kept: list[Array] = [*constants, *states, *packed]
-        """The memories that calls share: constants, states, and packed weights."""
+        """The memories that calls share: constants, states, numbers, and packed weights."""
         self._pack()
         self._memory_numbers = memory_positions(plan)
         self.links: list[Link] = []
@@ -339,7 +341,7 @@ class HostProgram:
                 raise TypeError(f"{type(step).__name__} is not machine code")
 
     def _pack(self) -> None:
-        """Write the memories that are kept: their contents are the same for every call."""
+        """Write the memories that are kept, on all cores: the same contents for every call."""
         first = self.plan.arena + 1
         for packing in self.plan.packings:
             places = [
@@ -348,7 +350,7 @@ class HostProgram:
             ]
             table = (ctypes.c_int64 * len(places))(*places)
             kernel = self._libraries[packing.code].address(packing.entry)
-            shared_pool().launch(kernel, ctypes.addressof(table), packing.items, self.threads)
+            shared_pool().launch(kernel, ctypes.addressof(table), packing.items, None)
 
 
 def elements(memory: Array, buffer: Buffer) -> Array:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from convir.lowering.kernels.host.target import CpuTarget, target
-from convir.lowering.loops.llvm.llvm_binding import VERSIONS, llvm, run_passes
+from convir.lowering.loops.llvm.llvm_binding import VERSIONS, emit_object, llvm, run_passes
 from convir.runtime.cache.object_cache import cache_of
 from convir.runtime.compile_error import CompileError
 from convir.runtime.host.linker import Library, Linkers
@@ -71,6 +71,7 @@ class ObjectCode:
 
 
 _lock = threading.RLock()
+"""Of `_libraries`."""
 _libraries: WeakValueDictionary[tuple[str, tuple[str, ...]], Library] = WeakValueDictionary()
 
 
@@ -107,12 +108,13 @@ def object_code(
 ) -> ObjectCode:
     """The object code of `ir`, from the cache where it is there.
 
+    Calls from several threads overlap.
+
     Raises:
         CompileError: the IR is wrong.
     """
     key = _key(ir, cpu, options)
-    with _lock:
-        return ObjectCode(key, tuple(exports), _object_code(ir, cpu, options, key))
+    return ObjectCode(key, tuple(exports), _object_code(ir, cpu, options, key))
 
 
 def load(code: ObjectCode, cpu: CpuTarget, *, source: str = "") -> Library:
@@ -135,7 +137,7 @@ def assembly(ir: str, cpu: CpuTarget, options: CompileOptions = CompileOptions()
     Raises:
         CompileError: the IR is wrong.
     """
-    with _lock, _optimized(ir, cpu, options) as module:
+    with _optimized(ir, cpu, options) as module:
         return _machine(cpu, options.opt_level).emit_assembly(module)
 
 
@@ -146,10 +148,18 @@ def _key(ir: str, cpu: CpuTarget, options: CompileOptions) -> str:
 
 def _object_code(ir: str, cpu: CpuTarget, options: CompileOptions, key: str) -> bytes:
     stored = cache_of("objects")
-    code = stored.load(key)
-    if code is None or not is_object(code, cpu.triple):
+
+    def known() -> bytes | None:
+        code = stored.load(key)
+        return code if code is not None and is_object(code, cpu.triple) else None
+
+    if (code := known()) is not None:
+        return code
+    with stored.lock(key):
+        if (code := known()) is not None:  # another thread or process was faster
+            return code
         with _optimized(ir, cpu, options) as module:
-            code = _machine(cpu, options.opt_level).emit_object(module)
+            code = emit_object(_machine(cpu, options.opt_level), module)
         stored.store(key, code)
     return code
 
@@ -179,12 +189,30 @@ def _optimized(ir: str, cpu: CpuTarget, options: CompileOptions) -> Generator[An
         yield module
 
 
-@cache
+class _Machines(threading.local):
+    """The target machines of a thread."""
+
+    def __init__(self) -> None:
+        self.known: dict[tuple[CpuTarget, int], Any] = {}
+
+
+_machines = _Machines()
+
+
 def _machine(cpu: CpuTarget, opt_level: int) -> Any:
-    _initialize()
-    return llvm.Target.from_triple(cpu.triple).create_target_machine(
-        cpu=cpu.cpu, features=cpu.features, opt=opt_level, reloc="pic", codemodel="small", jit=True
-    )
+    """LLVM's target machine, which no two threads share."""
+    known = _machines.known
+    if (cpu, opt_level) not in known:
+        _initialize()
+        known[cpu, opt_level] = llvm.Target.from_triple(cpu.triple).create_target_machine(
+            cpu=cpu.cpu,
+            features=cpu.features,
+            opt=opt_level,
+            reloc="pic",
+            codemodel="small",
+            jit=True,
+        )
+    return known[cpu, opt_level]
 
 
 @cache

@@ -59,6 +59,9 @@ class HostPlan:
     stream: StreamSpec = field(default_factory=StreamSpec)
     function: str = "main"
     """The name of what it computes."""
+    numbers: tuple[int, ...] = ()
+    """What kernels that share code read: 64-bit integers that the first of the memories that are
+    kept holds, if there are any."""
 
     @property
     def arena(self) -> int:

@@ -15,7 +15,9 @@ from convir.lowering.kernels.host.launch import Argument, HostLaunch
 from convir.lowering.kernels.host.problem import KernelBody
 from convir.lowering.kernels.host.registry import plan_kernel
 from convir.lowering.kernels.host.workspace import ALIGNMENT, layout_workspace
-from convir.runtime.host.jit import AS_EMITTED, CompileOptions, object_code
+from convir.lowering.loops.llvm.shared_numbers import NUMBER_BYTES
+from convir.runtime.host.jit import AS_EMITTED
+from convir.runtime.host.kernel_codes import KernelCodes, Placed
 from convir.runtime.host.plan import CHAIN_CODE, HostPlan, KernelLaunch
 from convir.runtime.program import (
     Copy,
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.host.launch import Buffer as Name
     from convir.lowering.kernels.host.launch import HostCode, Stage
     from convir.lowering.kernels.host.target import CpuTarget
-    from convir.runtime.host.jit import ObjectCode
     from convir.runtime.host.plan import Place, Step
     from convir.runtime.program import Buffer, Program
 
@@ -49,7 +50,6 @@ def plan_program(program: Program, cpu: CpuTarget) -> HostPlan:
     """
     planner = _Planner(program, cpu)
     steps = [step for call in program.calls for step in planner.steps(call)]
-    planner.compile_chains()
     return HostPlan(
         program.inputs,
         program.outputs,
@@ -58,10 +58,11 @@ def plan_program(program: Program, cpu: CpuTarget) -> HostPlan:
         program.state_bytes,
         tuple(planner.kept_bytes),
         tuple(planner.packings),
-        tuple(planner.codes),
+        planner.codes,
         tuple(steps),
         program.stream,
         program.name,
+        planner.numbers,
     )
 
 
@@ -71,23 +72,47 @@ class _Planner:
     def __init__(self, program: Program, cpu: CpuTarget) -> None:
         self._program = program
         self._cpu = cpu
-        self._first = memory_positions(program)
-        self._kept = self._first[Space.STATE] + len(program.state_bytes)
         self._launches: dict[tuple[kernel.FuncOp, tuple[int, ...], bool], HostLaunch] = {}
-        self._codes: dict[HostCode, int] = {}
-        self._chains: dict[ChainCode, None] = {}
         self._packed: dict[tuple[Buffer, Hashable], Place] = {}
-        self.codes: list[ObjectCode] = []
         self.packings: list[KernelLaunch] = []
         self.kept_bytes: list[int] = []
         self.beside_bytes = 0
+        self._first = memory_positions(program)
+        self._kept = self._first[Space.STATE] + len(program.state_bytes)
+        with KernelCodes(cpu) as codes:
+            self._placed = self._place_codes(codes)
+            self.codes = codes.compiled()
+        self.numbers = tuple(codes.numbers)
+        if self.numbers:
+            self.kept_bytes.append(len(self.numbers) * NUMBER_BYTES)
+
+    def _place_codes(self, codes: KernelCodes) -> dict[HostCode, Placed]:
+        """Where the code of each launch is: equal codes are compiled once."""
+        calls = [call for call in self._program.calls if isinstance(call, Launch)]
+        # Contractions take LLVM longest: it is at work on them while the loops are planned.
+        loops = [call for call in calls if self._config(call) == LOOPS]
+        others = [call for call in calls if self._config(call) != LOOPS]
+        placed: dict[HostCode, Placed] = {}
+        chains: dict[ChainCode, None] = {}
+        for some in (others, loops):
+            kernels: dict[HostCode, HostLaunch] = {}
+            for launch in map(self._launch, some):
+                if isinstance(launch.code, ChainCode):
+                    chains[launch.code] = None
+                else:
+                    kernels.setdefault(launch.code, launch)
+            placed |= zip(kernels, codes.add_kernels(list(kernels.values())), strict=True)
+        if chains:  # those that differ in numbers share their functions
+            entries = tuple(code.entry for code in chains)
+            codes.add(joined_ir(chains), AS_EMITTED, entries)
+        return placed | {code: Placed(CHAIN_CODE, {code.entry: code.entry}) for code in chains}
 
     def steps(self, call: Step | Launch) -> list[Step]:
         """What the host does for one call."""
         if not isinstance(call, Launch):
             return [call]
         launch = self._launch(call)
-        code = self._code(launch)
+        code = self._placed[launch.code]
         weights = self._constant_weights(call, launch)
         layout = layout_workspace(launch, constant_weights=weights is not None)
         memory, start = self._workspace(call, layout.nbytes)
@@ -105,19 +130,12 @@ class _Planner:
         ]
         return [*copies, *(self._step(call, code, stage, places) for stage in stages)]
 
-    def compile_chains(self) -> None:
-        """The code of all fused chains: those that differ in numbers share their functions."""
-        if self._chains:
-            entries = tuple(code.entry for code in self._chains)
-            ir = joined_ir(self._chains)
-            self.codes.append(object_code(ir, self._cpu, AS_EMITTED, entries))
-
     def _launch(self, call: Launch) -> HostLaunch:
         body = KernelBody(call.kernel, reused_arguments(call), launch_overlaps(call))
         key = body.function, body.reused, body.overlaps
         if key in self._launches:
             return self._launches[key]
-        launch = plan_kernel(body, config_of(call.kernel, HOST) or LOOPS, self._cpu)
+        launch = plan_kernel(body, self._config(call), self._cpu)
         if isinstance(launch, Refusal):
             raise PassFailedException(f"@{call.kernel.sym_name.data}: {launch.reason}")
         if not isinstance(launch, HostLaunch):
@@ -127,27 +145,25 @@ class _Planner:
         self._launches[key] = launch
         return launch
 
-    def _code(self, launch: HostLaunch) -> int:
-        """The number of the code of a launch; equal ones are compiled once."""
-        code = launch.code
-        if isinstance(code, ChainCode):
-            self._chains[code] = None
-            return CHAIN_CODE
-        if code not in self._codes:
-            options = AS_EMITTED if code.is_final else CompileOptions()
-            self.codes.append(object_code(code.ir, self._cpu, options, launch.entries))
-            self._codes[code] = len(self.codes) - 1
-        return self._codes[code]
+    def _config(self, call: Launch) -> str:
+        return config_of(call.kernel, HOST) or LOOPS
 
     def _step(
-        self, call: Launch, code: int, stage: Stage, places: Mapping[Name, Place]
+        self, call: Launch, code: Placed, stage: Stage, places: Mapping[Name, Place]
     ) -> KernelLaunch:
         arguments = tuple(
             self._place(self._buffer(call, name)) if isinstance(name, Argument) else places[name]
             for name in stage.buffers
         )
         alone = is_done_at_once(stage, self._cpu)
-        return KernelLaunch(code, stage.entry, stage.items, arguments, alone)
+        return self._kernel_launch(code, stage, arguments, alone=alone)
+
+    def _kernel_launch(
+        self, code: Placed, stage: Stage, arguments: tuple[Place, ...], *, alone: bool = False
+    ) -> KernelLaunch:
+        if code.numbers is not None:
+            arguments = (*arguments, (self._kept, code.numbers))
+        return KernelLaunch(code.code, code.entries[stage.entry], stage.items, arguments, alone)
 
     def _buffer(self, call: Launch, argument: Argument) -> Buffer:
         buffers = call.inputs if argument.place == "input" else call.outputs
@@ -178,17 +194,16 @@ class _Planner:
         self.beside_bytes = max(self.beside_bytes, nbytes)
         return self._first[Space.ARENA], _aligned(self._program.arena_bytes)
 
-    def _packed_constant(self, code: int, launch: HostLaunch, weights: Buffer) -> Place:
+    def _packed_constant(self, code: Placed, launch: HostLaunch, weights: Buffer) -> Place:
         """Weights that are packed once for all calls, and for all launches that read them so."""
         key = (weights, launch.prepares)
         if key not in self._packed:
             packed = self._packed[key] = (self._kept + len(self.kept_bytes), 0)
             self.kept_bytes.append(launch.workspace["packed"])
             self.packings += [
-                KernelLaunch(
+                self._kernel_launch(
                     code,
-                    stage.entry,
-                    stage.items,
+                    stage,
                     tuple(
                         packed if name == "packed" else self._place(weights)
                         for name in stage.buffers

@@ -31,6 +31,12 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache" / "programs"
 
 
+def entries(cache: Path) -> list[Path]:
+    """The files of programs and of their constants."""
+    folders = cache, cache.parent / "weights"
+    return [file for folder in folders for file in folder.rglob("*") if file.is_file()]
+
+
 def save(path: Path, seed: int = 0, *, external: bool = False) -> np.ndarray:
     """A convolution for any batch and height; returns its result for `X`."""
     w = np.random.default_rng(seed).integers(-3, 4, (4, 3, 3, 3)).astype(np.float32)
@@ -95,7 +101,7 @@ def test_shapes_share_their_constants(tmp_path: Path, cache: Path) -> None:
     counts: list[int] = []
     for batch in (2, 1):
         host(path, (batch, *X.shape[1:]))
-        counts.append(sum(file.is_file() for file in cache.rglob("*")))
+        counts.append(len(entries(cache)))
     # The names of its files, a program, its constants; then the other program.
     assert counts == [3, 4]
 
@@ -104,7 +110,7 @@ def test_constants_that_are_gone_are_compiled_again(tmp_path: Path, cache: Path)
     path = tmp_path / "net.onnx"
     expected = save(path)
     host(path)
-    for entry in [file for file in cache.rglob("*") if file.is_file()]:
+    for entry in entries(cache):
         entry.unlink()
         np.testing.assert_array_equal(host(path)(X), expected)
         assert entry.exists()

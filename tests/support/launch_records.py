@@ -21,8 +21,8 @@ import numpy as np
 
 from convir.lowering.kernels.cuda.launch import Pointer, Scalar
 from convir.runtime.cuda import toolkit
+from convir.runtime.cuda.code import load_kernel
 from convir.runtime.cuda.launch import LoadedKernel
-from convir.runtime.cuda.toolchain.compile import load_kernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -45,10 +45,16 @@ def included(source: str) -> tuple[tuple[str, str], ...]:
     """Name and text of the headers that `source` includes, directly or not."""
     known = dict(headers())
     found: dict[str, str] = {}
-    texts = [source]
-    while texts:
-        for name in _INCLUDE.findall(texts.pop()):
-            if name in known and name not in found:
-                found[name] = known[name]
-                texts.append(known[name])
+    waiting = _INCLUDE.findall(source)
+    while waiting:
+        name = waiting.pop()
+        if name in known and name not in found:
+            found[name] = known[name]
+            waiting += _included_by(name)
     return tuple(sorted(found.items()))
+
+
+@cache
+def _included_by(header: str) -> list[str]:
+    """The names that a header includes itself."""
+    return _INCLUDE.findall(dict(headers())[header])

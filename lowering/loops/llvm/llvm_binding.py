@@ -1,7 +1,13 @@
-"""llvmlite's binding, which carries no types: the one place that says so."""
+"""llvmlite's binding, which carries no types: the one place that says so.
+
+llvmlite lets one thread at a time into LLVM, whatever it does there. Modules of different contexts
+share nothing, so the two calls that take long, a pipeline and code generation, are made here
+without that lock: every thread brings a context and a target machine of its own.
+"""
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import llvmlite
@@ -22,7 +28,31 @@ def run_passes(builder: Any, module: Any) -> None:
     """
     manager = builder.getModulePassManager()
     try:
-        manager.run(module, builder)
+        _unlocked("LLVMPY_RunNewModulePassManager")(manager, module, builder)
     finally:
         llvm.newpassmanagers.NewPassManager._dispose(manager)
         manager.detach()
+
+
+def emit_object(machine: Any, module: Any) -> bytes:
+    """The object code of a module; other threads may generate theirs meanwhile.
+
+    Raises:
+        RuntimeError: LLVM generates none.
+    """
+    library = llvm.ffi.lib
+    with llvm.ffi.OutputString() as error:
+        buffer = _unlocked("LLVMPY_TargetMachineEmitToMemory")(machine, module, 1, error)
+        if not buffer:
+            raise RuntimeError(str(error))
+    try:
+        start = library.LLVMPY_GetBufferStart(buffer)
+        return ctypes.string_at(start, library.LLVMPY_GetBufferSize(buffer))
+    finally:
+        library.LLVMPY_DisposeMemoryBuffer(buffer)
+
+
+def _unlocked(name: str) -> Any:
+    """A function of llvmlite's library without llvmlite's lock, where there is a way around it."""
+    function = getattr(llvm.ffi.lib, name)
+    return getattr(function, "_cfn", function)

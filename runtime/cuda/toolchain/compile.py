@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import hashlib
 import re
+from concurrent.futures import as_completed
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from convir.lowering.kernels.cuda.headers import headers, included
+from convir.lowering.kernels.cuda.headers import included
 from convir.runtime.cache.object_cache import cache_of
 from convir.runtime.compile_error import CompileError
 from convir.runtime.cuda import toolkit
+from convir.runtime.cuda.plan import Cubin
+from convir.runtime.cuda.toolchain.compilers import Compilers, compile_here
 from convir.runtime.cuda.toolchain.cubin import executed
+from convir.runtime.cuda.toolchain.loaded import CUBINS, stored_cubin
+from convir.runtime.cuda.toolchain.nvrtc import RefusedError
 from convir.runtime.cuda.toolchain.usage import VERBOSE, Usage, parse_usage
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-_CUBINS, _LOGS = "cubins", "cubin-logs"
-"""Folders of the cache."""
-_ELF = b"\x7fELF"
-"""What cubins begin with."""
+    from convir.runtime.cuda.toolchain.compilers import Compiler
+
+_LOGS = "cubin-logs"
+"""A folder of the cache."""
 
 BASE_OPTIONS = ("--std=c++17", "-default-device", "--no-cache")
 """NVRTC's own cache gives cubins without ptxas's report; ours keeps both."""
@@ -46,7 +51,51 @@ def compile_cubin(source: str, arch: str, options: Sequence[str] = ()) -> bytes:
         CompileError: NVRTC refuses the source.
         NoGpuError: CuPy or CUDA's headers are not installed.
     """
-    return _stored(source, _flags(arch, options), _CUBINS)
+    return _stored(source, _flags(arch, options), CUBINS)
+
+
+def compile_cubins(
+    sources: Iterable[str], arch: str, told: Callable[[int, int], None] | None = None
+) -> dict[str, Cubin]:
+    """The cubins of all `sources`, compiled on all cores at once.
+
+    Args:
+        sources: as `compile_cubin` takes them; equal ones are compiled once.
+        arch: the architecture, e.g. `sm_90a`.
+        told: is told how many are done, and of how many, whenever one is.
+
+    Raises:
+        CompileError: NVRTC refuses a source.
+        NoGpuError: CuPy or CUDA's headers are not installed.
+    """
+    flags = _flags(arch, ())
+    made: dict[str, Cubin] = {}
+    keys = {source: _key(source, flags) for source in dict.fromkeys(sources)}
+    for source, key in keys.items():
+        found = stored_cubin(key)
+        if found is not None:
+            made[source] = Cubin(key, found)
+    # The slowest first: the last to begin should not be the last to end.
+    waiting = sorted(keys.keys() - made.keys(), key=_effort, reverse=True)
+    if not waiting:
+        return made
+    with Compilers(len(waiting)) as compilers:
+
+        def compiled(source: str) -> bytes:
+            return _stored(source, flags, CUBINS, compilers.compile)
+
+        running = {compilers.submit(compiled, source): source for source in waiting}
+        for done in as_completed(running):
+            source = running[done]
+            made[source] = Cubin(keys[source], done.result())
+            if told is not None:
+                told(len(made), len(keys))
+    return made
+
+
+def is_stored(source: str, arch: str) -> bool:
+    """Whether the cache has the cubin of `source`, as `compile_cubin` takes it."""
+    return stored_cubin(_key(source, _flags(arch, ()))) is not None
 
 
 def kernel_usage(source: str, arch: str, options: Sequence[str] = ()) -> dict[str, Usage]:
@@ -86,33 +135,36 @@ def compiler() -> str:
     return f"NVRTC {version}"
 
 
-def load_kernel(source: str, name: str) -> Any:
-    """The kernel `name` of `source` for the current device, as a CuPy function.
-
-    Raises:
-        CompileError: NVRTC refuses the source.
-        NoGpuError: there is no GPU, or CUDA's headers are not installed.
-    """
-    module = toolkit.cupy().cuda.function.Module()
-    module.load(compile_cubin(source, toolkit.architecture()))
-    return module.get_function(name)
-
-
 def _flags(arch: str, options: Sequence[str]) -> tuple[str, ...]:
     return (*BASE_OPTIONS, VERBOSE, f"-arch={arch}", *options)
 
 
-def _stored(source: str, flags: Sequence[str], folder: str) -> bytes:
+def _stored(
+    source: str, flags: Sequence[str], folder: str, compiler: Compiler | None = None
+) -> bytes:
     """The cubin or the log of a compilation, from the cache where it is there."""
     key = _key(source, flags)
-    found = cache_of(folder).load(key)
-    if found is not None and (folder == _LOGS or found.startswith(_ELF)):
+    found = _cached(key, folder)
+    if found is not None:
         return found
-    cubin, log = _compile(source, flags)
-    made: dict[str, bytes] = {_CUBINS: cubin, _LOGS: log}
-    for name, payload in made.items():
-        cache_of(name).store(key, payload)
+    with cache_of(folder).lock(key):
+        found = _cached(key, folder)  # Another thread or process may have been faster.
+        if found is not None:
+            return found
+        cubin, log = _compile(source, flags, compiler)
+        made: dict[str, bytes] = {CUBINS: cubin, _LOGS: log}
+        for name, payload in made.items():
+            cache_of(name).store(key, payload)
     return made[folder]
+
+
+def _cached(key: str, folder: str) -> bytes | None:
+    return stored_cubin(key) if folder == CUBINS else cache_of(folder).load(key)
+
+
+def _effort(source: str) -> int:
+    """What grows with the time that a source takes: the code that it includes."""
+    return len(source) + sum(len(text) for _, text in included(source))
 
 
 def _key(source: str, flags: Sequence[str]) -> str:
@@ -123,22 +175,17 @@ def _key(source: str, flags: Sequence[str]) -> str:
     return digest.hexdigest()
 
 
-def _compile(source: str, flags: Sequence[str]) -> tuple[bytes, bytes]:
+def _compile(
+    source: str, flags: Sequence[str], compiler: Compiler | None = None
+) -> tuple[bytes, bytes]:
     """The cubin, and what the compiler says of it."""
-    nvrtc = toolkit.nvrtc()
-    names = [name.encode() for name, _ in headers()]
-    texts = [text.encode() for _, text in headers()]
-    program = nvrtc.createProgram(source, "kernel.cu", texts, names)
+    options = (*flags, f"-I{toolkit.include_folder()}")
     try:
-        include = f"-I{toolkit.include_folder()}"
-        nvrtc.compileProgram(program, (*flags, include))
-        return nvrtc.getCUBIN(program), nvrtc.getProgramLog(program).encode()
-    except nvrtc.NVRTCError as error:
+        return (compiler or compile_here)(source, included(source), options)
+    except RefusedError as error:
         raise CompileError(
             "NVRTC refuses a generated kernel",
             source=source,
             options=" ".join(flags),
-            log=nvrtc.getProgramLog(program),
+            log=str(error),
         ) from error
-    finally:
-        nvrtc.destroyProgram(program)

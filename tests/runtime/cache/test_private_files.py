@@ -264,8 +264,10 @@ def test_devices_are_ignored(cache: Path) -> None:
     except PermissionError:
         pytest.skip("this container makes no devices")
     assert stored.load(KEY) is None
+    assert stored.mapped(KEY) is None
     stored.store(KEY, b"code")
     assert stored.load(KEY) == b"code"
+    assert stored.mapped(KEY) == b"code"
 
 
 Damage: TypeAlias = "Callable[[bytes], bytes]"
@@ -274,7 +276,7 @@ FILE_DAMAGES: tuple[Damage, ...] = (
     lambda whole: whole[:20],
     lambda whole: whole[:-1],
     lambda whole: whole + b"x",
-    lambda whole: whole.replace(b"convir object 2", b"convir object 1"),
+    lambda whole: whole.replace(b"convir object 3", b"convir object 2"),
     lambda _: b"",
 )
 CODE_DAMAGES: tuple[Damage, ...] = (
@@ -294,8 +296,10 @@ def test_damaged_files_are_replaced(cache: Path, damage: Damage) -> None:
     path = stored.path(KEY)
     path.write_bytes(damage(path.read_bytes()))
     assert stored.load(KEY) is None
+    assert stored.mapped(KEY) is None
     stored.store(KEY, b"code")
     assert stored.load(KEY) == b"code"
+    assert stored.mapped(KEY) == b"code"
 
 
 @pytest.mark.parametrize("damage", CODE_DAMAGES)

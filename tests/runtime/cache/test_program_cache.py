@@ -347,16 +347,16 @@ def test_entries_of_another_version_lie_beside(
 ) -> None:
     stored, key = ObjectCache(tmp_path), "0" * 64
     first = tmp_path / key[:2] / key[2:]  # as entries once were named
-    for version in (1, 2):
+    for version in (2, 3):
         monkeypatch.setattr(object_cache, "_VERSION", version)
-        monkeypatch.setattr(object_cache, "_MAGIC", b"convir object %d\n" % version)
+        monkeypatch.setattr(object_cache, "_MAGIC", (b"convir object %d\n" % version).ljust(32))
         assert stored.load(key) is None
         stored.store(key, b"of version %d" % version)
-        if version == 1:
+        if version == 2:
             first.write_bytes(stored.path(key).read_bytes())
-    assert stored.load(key) == b"of version 2"
+    assert stored.load(key) == b"of version 3"
     monkeypatch.undo()
-    assert stored.load(key) == b"of version 2"
+    assert stored.load(key) == b"of version 3"
     assert not caplog.records
     assert len([*tmp_path.glob("*/*")]) == 3
 

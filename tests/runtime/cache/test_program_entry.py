@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from convir.runtime.cache import program_entry
+from convir.runtime.cache.entry_fields import FormatError
 from convir.runtime.cache.program_entry import (
-    FormatError,
     ModelFiles,
     Signature,
     constant_bytes,
@@ -77,6 +77,7 @@ PLAN = HostPlan(
         KernelLaunch(CHAIN_CODE, "chain", 5, ((0, 0), (2, 0))),
     ),
     stream=StreamSpec(1, 48000.0),
+    numbers=(-(2**63), 0, 1, 2, 3, 4, 5, 2**63 - 1),
 )
 ENTRIES = (PLAN, Signature((TensorSpec((-1, 8), F32),), (SPEC,)), ModelFiles(("a.bin", "b")))
 

@@ -271,19 +271,22 @@ def test_out_of_memory(error: Exception, reason: str) -> None:
         raise ZeroDivisionError
 
 
-def test_a_missing_binding_of_the_driver(
+def test_tensor_maps_need_no_binding_of_the_driver(
     world: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world["cuda.bindings.driver"] = ImportError("No module named 'cuda.bindings'")
+    world["cupy_backends.cuda.api.driver"] = SimpleNamespace(launchKernel=None)
 
-    def loaded(source: str, symbol: str) -> str:
-        return symbol
+    def loaded(source: str, symbol: str) -> Any:
+        return SimpleNamespace(ptr=1, name=symbol)
 
     monkeypatch.setattr(launch, "load_kernel", loaded)
     rows = TensorMap(Pointer("input"), "f16", (64, 64), (128,), (64, 64), 128)
     kernel = CudaKernel("", "copy", (1, 1, 1), (128, 1, 1), 0, (Pointer("output"), rows))
+    places = {Pointer("output"): (1, 0), Pointer("input"): (0, 0)}
+    assert len(launch.LoadedKernel(kernel, places).maps) == 1
     with pytest.raises(toolkit.NoGpuError) as refusal:
-        launch.LoadedKernel(kernel, {Pointer("output"): (1, 0), Pointer("input"): (0, 0)})
+        toolkit.driver()
     assert str(refusal.value) == (
         "CUDA's Python binding is not installed or cannot be loaded (No module named "
         "'cuda.bindings'): pip install 'convir[cuda]', which has cuda-bindings"

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from convir.lowering.kernels.cuda.launch import CudaKernel, Pointer
-from convir.runtime.cuda import launch, toolkit
+from convir.runtime.cuda import device as device_module
+from convir.runtime.cuda import toolkit
 from convir.runtime.cuda.device import CudaProgram
 from convir.runtime.cuda.plan import CudaPlan, PlannedLaunch
 from convir.runtime.program import Buffer, Copy, Fill, Program, Space, StreamSpec, TensorSpec
@@ -53,6 +54,9 @@ def enqueued(monkeypatch: pytest.MonkeyPatch) -> Enqueued:
     def loaded(*_: Any) -> Any:
         return SimpleNamespace(ptr=1)
 
+    def code(*_: Any) -> Any:
+        return SimpleNamespace(function=loaded)
+
     def scope(*_: Any) -> Any:
         return nullcontext()
 
@@ -65,8 +69,9 @@ def enqueued(monkeypatch: pytest.MonkeyPatch) -> Enqueued:
     cuda = SimpleNamespace(Device=device, runtime=runtime, get_current_stream=lambda: stream)
     cupy = SimpleNamespace(cuda=cuda, asarray=asarray, ndarray=None)
     monkeypatch.setattr(toolkit, "cupy", lambda: cupy)
+    monkeypatch.setattr(toolkit, "architecture", lambda: "sm_90a")
     monkeypatch.setattr(toolkit, "launches", lambda: found)
-    monkeypatch.setattr(launch, "load_kernel", loaded)
+    monkeypatch.setattr(device_module, "LoadedCode", code)
     monkeypatch.setattr(CudaProgram, "scope", scope)
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
@@ -86,3 +87,23 @@ def test_a_map_that_the_driver_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     _driver(monkeypatch, "cuTensorMapEncodeTiled", types, status=1)
     with pytest.raises(RuntimeError, match=r"refuses a tensor map.*INVALID_VALUE"):
         tensor_maps.Encoder(TILED)(4096)
+
+
+def test_numbers_are_those_of_the_driver() -> None:
+    kinds: Any = import_module("cuda.bindings.driver")
+    numbers = vars(tensor_maps)
+    names = {"f16": "FLOAT16", "f32": "FLOAT32", "f64": "FLOAT64", "bf16": "BFLOAT16"}
+    for element, name in names.items():
+        kind = getattr(kinds.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{name}")
+        assert numbers["ELEMENTS"][element] == int(kind)
+    tf32 = kinds.CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_TFLOAT32
+    assert numbers["_TF32"] == int(tf32)
+    for size, number in numbers["_SWIZZLES"].items():
+        name = f"{size}B" if size else "NONE"
+        kind = getattr(kinds.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{name}")
+        assert number == int(kind)
+    for size, number in numbers["_PROMOTIONS"].items():
+        kind = getattr(kinds.CUtensorMapL2promotion, f"CU_TENSOR_MAP_L2_PROMOTION_L2_{size}B")
+        assert number == int(kind)
+    assert int(kinds.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE) == numbers["_NONE"]
+    assert int(kinds.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == numbers["_NONE"]

@@ -6,6 +6,7 @@ import os
 import stat
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
@@ -267,3 +268,19 @@ def test_processes_race(cache: Path):
 def test_unknown_target():
     with pytest.raises(ValueError, match="x86-64-v3"):
         target("pentium")
+
+
+def test_code_that_many_ask_for_at_once_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+    emit = jit.emit_object
+
+    def counted(machine: Any, module: Any) -> bytes:
+        made.append(1)
+        return emit(machine, module)
+
+    monkeypatch.setattr(jit, "emit_object", counted)
+    ir = "define i64 @many(i64 %x) {\n  %y = add i64 %x, 41\n  ret i64 %y\n}\n"
+    with ThreadPoolExecutor(4) as pool:
+        codes = [pool.submit(jit.object_code, ir, target(), exports=("many",)) for _ in range(8)]
+    assert len({code.result() for code in codes}) == 1
+    assert made == [1]

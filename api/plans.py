@@ -1,0 +1,95 @@
+"""From a program to the plan of one device, which is what the program cache keeps, and from that to
+what runs. No plan of one device brings along what another one needs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from convir.runtime.cache.entry_fields import FormatError
+from convir.runtime.devices import HOST
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from convir.runtime.cuda.plan import CudaPlan
+    from convir.runtime.devices import Device
+    from convir.runtime.executable import DeviceProgram
+    from convir.runtime.host.plan import HostPlan
+    from convir.runtime.program import Program
+
+
+def made_for(device: Device) -> tuple[object, ...]:
+    """What code for a device is for, and which toolchain makes it, as the program cache asks it.
+
+    Raises:
+        NoGpuError: there is no GPU, or no NVRTC.
+    """
+    if device.kind == HOST:
+        from convir.lowering.kernels.host.target import target  # noqa: PLC0415  (imports LLVM)
+        from convir.lowering.loops.llvm.llvm_binding import VERSIONS  # noqa: PLC0415  (as above)
+
+        return HOST, VERSIONS, target()
+    from convir.runtime.cuda import toolkit  # noqa: PLC0415  (imports CuPy)
+
+    return device.kind, device.gpu_text, toolkit.nvrtc_stamp()
+
+
+def plan_for(
+    device: Device, program: Program, told: Callable[[int, int], None] | None = None
+) -> HostPlan | CudaPlan:
+    """The plan of a program, its kernels compiled; for a GPU, none is needed.
+
+    Args:
+        device: what it is for.
+        program: what is planned.
+        told: is told how many kernels are compiled, and of how many.
+
+    Raises:
+        PassFailedException: a kernel has no code for the device.
+        CompileError: a toolchain refused generated code.
+        NoGpuError: a part of the CUDA toolkit is missing.
+    """
+    if device.kind == HOST:
+        from convir.lowering.kernels.host.target import target  # noqa: PLC0415  (imports LLVM)
+        from convir.runtime.host import planner as host_planner  # noqa: PLC0415  (imports xDSL)
+
+        return host_planner.plan_program(program, target())
+    from convir.runtime.cuda import planner  # noqa: PLC0415  (imports xDSL)
+    from convir.runtime.cuda.code import compiled  # noqa: PLC0415  (imports CuPy)
+
+    return compiled(planner.plan_program(program, device.gpu), device.gpu.arch, told)
+
+
+def load_plan(
+    device: Device,
+    plan: HostPlan | CudaPlan,
+    program: Callable[[], Program],
+    threads: int | None = None,
+) -> DeviceProgram:
+    """What runs a plan.
+
+    Args:
+        device: what the plan is for.
+        plan: what `plan_for` gave, or the program cache.
+        program: gives the program that the plan was made from, when somebody asks for it.
+        threads: at most so many threads a launch on the host; None for all cores.
+
+    Raises:
+        CompileError: the code cannot be loaded.
+        NoGpuError: a part of the CUDA toolkit is missing.
+        GpuMemoryError: the constants do not fit on the GPU.
+        FormatError: the plan is for another device.
+    """
+    if device.kind == HOST:
+        from convir.runtime.host.device import HostProgram  # noqa: PLC0415  (imports LLVM)
+        from convir.runtime.host.plan import HostPlan  # noqa: PLC0415  (as below)
+
+        if isinstance(plan, HostPlan):
+            return HostProgram.of_plan(plan, program, threads)
+    else:
+        from convir.runtime.cuda.device import CudaProgram  # noqa: PLC0415  (imports CuPy)
+        from convir.runtime.cuda.plan import CudaPlan  # noqa: PLC0415  (as above)
+
+        if isinstance(plan, CudaPlan):
+            return CudaProgram.of_plan(plan, program, device.index)
+    raise FormatError(f"a {type(plan).__name__} is not for {device.name}")

@@ -1,0 +1,303 @@
+"""Modules of LLVM assembly that differ in numbers alone become one, which reads the numbers.
+
+    for family in families([parse(ir) for ir in irs]):
+        merged = merge(family, {"@s0": 3})
+
+An entry of a module gets an array of pointers. Behind those that it knows of, an entry of the
+merged module finds one more: to the numbers of the module that it stands for. Each function loads
+once, at its beginning, those that it needs; a table of numbers lies among the numbers itself.
+
+What has to be a constant tells families apart: a size in a type, an alignment, an index of lanes, a
+divisor (LLVM makes a multiplication of a constant one), the arguments of intrinsics. So the
+instructions of a merged module are those of every single one.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Mapping, Sequence
+
+NUMBER_BYTES = 8
+"""Of a number, and of a pointer."""
+
+NUMBERS = "%shared.numbers"
+"""The pointer to them, in every function."""
+
+_NAME = r'(?:"[^"]*"|[-\w.$]+)'
+_LITERAL = re.compile(r"(?<![\w%@.\"-])-?\d+(?![\w.\"])")
+"""An integer that is no part of a name, a type or a float."""
+_SYMBOL = re.compile(f"@{_NAME}")
+_DEFINED = re.compile(rf"^(?:define [^@]*)?(@{_NAME})(?=\(| =)", re.MULTILINE)
+_DEFINITION = re.compile(r"^define [^@]*(?P<name>@s\d+)\((?P<arguments>[^()]*)\)")
+_FIRST_ARGUMENT = re.compile(rf"ptr (?:\w+ )*(?P<name>%{_NAME})")
+_FUNCTION = re.compile(r"^define [^@]*(@s\d+)\(", re.MULTILINE)
+_LABEL = re.compile(rf"^{_NAME}:")
+_CALL = re.compile(r"\bcall [^@]*(?P<name>@s\d+)\((?P<arguments>[^()]*)\)")
+_TABLE = re.compile(r"^(?P<name>@s\d+) = internal constant \[\d+ x i64\] \[[^\]]*\]")
+_ROOM = re.compile(r"^@s\d+ = internal global \[\d+ x i8\] zeroinitializer")
+_NUMBERS_ONLY = re.compile(r"= (?:add|sub|mul|icmp \w+)(?: nsw| nuw)* i64 |= phi +i64 ")
+_WITH_NUMBERS = re.compile(r"= select i1 |= getelementptr | call |^\s*store i64 ")
+_CONSTANTS_ONLY = re.compile(r"@llvm\.|<\d+ x|\[\d+ x|\{")
+"""Of a line: arguments of intrinsics, lanes, types."""
+
+
+class Module(NamedTuple):
+    """LLVM assembly whose symbols are numbered, apart from its integers."""
+
+    pieces: tuple[str, ...]
+    """What stands between the integers."""
+    integers: tuple[int, ...]
+    symbols: Mapping[str, str]
+    """By their names in the source."""
+
+    @property
+    def text(self) -> str:
+        """All of it."""
+        numbers = (*map(str, self.integers), "")
+        return "".join(chain.from_iterable(zip(self.pieces, numbers, strict=True)))
+
+
+@dataclass(frozen=True)
+class Merged:
+    """One module in the place of several."""
+
+    ir: str
+    """LLVM assembly."""
+    entries: tuple[Mapping[str, str], ...]
+    """Of each module: the entries by their names there."""
+    numbers: tuple[tuple[int, ...], ...]
+    """Of each module: what an entry finds behind its last pointer, as 64-bit integers."""
+
+
+def parse(ir: str) -> Module:
+    """A module, to be compared with others: equal `pieces` may be merged."""
+    names = dict.fromkeys(_DEFINED.findall(ir))
+    symbols = {name: f"@s{number}" for number, name in enumerate(names)}
+    text = _SYMBOL.sub(lambda found: symbols.get(found[0], found[0]), ir)
+    integers = tuple(map(int, _LITERAL.findall(text)))
+    plain = {name[1:].strip('"'): symbol for name, symbol in symbols.items()}
+    return Module(tuple(_LITERAL.split(text)), integers, plain)
+
+
+def families(modules: Sequence[Module]) -> list[list[int]]:
+    """The places of modules that may be merged with one another, in order."""
+    alike: dict[tuple[str, ...], list[int]] = {}
+    for number, module in enumerate(modules):
+        alike.setdefault(module.pieces, []).append(number)
+    found: list[list[int]] = []
+    for numbers in alike.values():
+        constants = _constants(modules[numbers[0]]) if len(numbers) > 1 else []
+        split: dict[tuple[int, ...], list[int]] = {}
+        for number in numbers:
+            key = tuple(modules[number].integers[at] for at in constants)
+            split.setdefault(key, []).append(number)
+        found += split.values()
+    return found
+
+
+def _constants(module: Module) -> list[int]:
+    """The places of the integers that have to be constants."""
+    text = module.text
+    places: list[int] = []
+    count, functions = 0, set(_FUNCTION.findall(text))
+    for line in text.splitlines():
+        literals = list(_LITERAL.finditer(line))
+        known = _is_known(line, functions)
+        places += [
+            count + at
+            for at, found in enumerate(literals)
+            if not known or not _may_differ(line, at, found.start())
+        ]
+        count += len(literals)
+        if not known:
+            return list(range(len(module.integers)))
+    return places
+
+
+def _may_differ(line: str, at: int, column: int) -> bool:
+    """Whether the integer of a line at this place among its integers, and in this column, may be
+    a value that is loaded."""
+    if line.startswith("@"):
+        kind = _ROOM if at == 0 else _TABLE
+        return kind.match(line) is not None
+    if _CONSTANTS_ONLY.search(line):
+        return False
+    if _NUMBERS_ONLY.search(line):
+        return True
+    return bool(_WITH_NUMBERS.search(line)) and line.endswith("i64 ", 0, column)
+
+
+def _is_known(line: str, functions: Container[str]) -> bool:
+    """Whether a line does no more with a function than to call it, or to begin it."""
+    named = [name for name in _SYMBOL.findall(line) if name in functions]
+    if line.startswith("define "):
+        return _DEFINITION.match(line) is not None and len(named) == 1
+    return named == [found["name"] for found in _CALL.finditer(line) if found["name"] in functions]
+
+
+def merge(modules: Sequence[Module], pointers: Mapping[str, int]) -> Merged:
+    """One module in the place of those of a family.
+
+    Args:
+        modules: what to merge.
+        pointers: for each entry by its symbol, how many pointers it gets.
+    """
+    return _Merger(modules, pointers).merged()
+
+
+@dataclass
+class _Function:
+    """One function of the merged module."""
+
+    name: str
+    lines: list[str]
+    needs: dict[str, str]
+    """The values that it loads from the numbers, each with the instruction."""
+
+    @property
+    def callees(self) -> set[str]:
+        return {found["name"] for line in self.lines for found in _CALL.finditer(line)}
+
+
+class _Merger:
+    """Writes the merged module, line by line."""
+
+    def __init__(self, modules: Sequence[Module], pointers: Mapping[str, int]) -> None:
+        self._modules = modules
+        self._pointers = pointers
+        self._rows: list[list[int]] = [[] for _ in modules]
+        self._places: dict[tuple[int, ...], int] = {}
+        """Where the numbers of a column lie."""
+        self._tables: dict[str, int] = {}
+        """Where a table begins."""
+        self._next = 0
+        """The integers before the line."""
+
+    def merged(self) -> Merged:
+        """The module."""
+        others: list[str] = []
+        functions: dict[str, _Function] = {}
+        inside: _Function | None = None
+        for line in self._modules[0].text.splitlines():
+            columns = self._columns(line)
+            if found := _DEFINITION.match(line):
+                inside = functions[found["name"]] = _Function(found["name"], [], {})
+            if inside is None:
+                others.append(self._global(line, columns))
+                continue
+            inside.lines.append(self._instruction(line, columns, inside))
+            if line == "}":
+                inside = None
+        getting = _with_callers(functions)
+        for function in functions.values():
+            others += self._written(function, getting)
+        entries = tuple(
+            {name: at[1:] for name, at in module.symbols.items() if at in self._pointers}
+            for module in self._modules
+        )
+        return Merged("\n".join(others) + "\n", entries, tuple(map(tuple, self._rows)))
+
+    def _columns(self, line: str) -> list[tuple[int, ...]]:
+        """For each integer of the next line: what stands there in each module."""
+        begin = self._next
+        self._next += len(_LITERAL.findall(line))
+        numbers = zip(
+            *(module.integers[begin : self._next] for module in self._modules), strict=True
+        )
+        return list(numbers)
+
+    def _global(self, line: str, columns: list[tuple[int, ...]]) -> str:
+        """A line outside of functions: a table that differs goes to the numbers, memory is as much
+        as any module asks for."""
+        if not any(map(_differ, columns)):
+            return line
+        if _ROOM.match(line):
+            return _replaced(line, [str(max(column)) for column in columns])
+        self._tables[_SYMBOL.findall(line)[0]] = len(self._rows[0])
+        for row, values in zip(self._rows, zip(*columns[1:], strict=True), strict=True):
+            row += values
+        return ""
+
+    def _instruction(self, line: str, columns: list[tuple[int, ...]], function: _Function) -> str:
+        for name in _SYMBOL.findall(line):
+            if name in self._tables:
+                at = f"%shared.table{self._tables[name]}"
+                offset = self._tables[name] * NUMBER_BYTES
+                function.needs[at] = f"getelementptr i8, ptr {NUMBERS}, i64 {offset}"
+                line = re.sub(f"{name}(?![0-9])", at, line)
+        new = [
+            self._number(column, function) if _differ(column) else str(column[0])
+            for column in columns
+        ]
+        return _replaced(line, new)
+
+    def _number(self, column: tuple[int, ...], function: _Function) -> str:
+        """The value that stands for what differs, loaded when `function` begins."""
+        if column not in self._places:
+            self._places[column] = len(self._rows[0])
+            for row, value in zip(self._rows, column, strict=True):
+                row.append(value)
+        place = self._places[column]
+        at = f"%shared.at{place}"
+        function.needs[at] = f"getelementptr i8, ptr {NUMBERS}, i64 {place * NUMBER_BYTES}"
+        function.needs[f"%shared.{place}"] = f"load i64, ptr {at}, align 8"
+        return f"%shared.{place}"
+
+    def _written(self, function: _Function, getting: set[str]) -> list[str]:
+        """The lines of a function, which gets the numbers if it or what it calls needs them."""
+        lines = [_passing(line, getting) for line in function.lines]
+        if function.name not in getting:
+            return lines
+        found = _DEFINITION.match(lines[0])
+        assert found is not None
+        loads = [f"  {name} = {how}" for name, how in function.needs.items()]
+        if function.name in self._pointers:
+            table = _FIRST_ARGUMENT.match(found["arguments"])
+            assert table is not None
+            offset = self._pointers[function.name] * NUMBER_BYTES
+            loads = [
+                f"  %shared.last = getelementptr i8, ptr {table['name']}, i64 {offset}",
+                f"  {NUMBERS} = load ptr, ptr %shared.last, align 8",
+                *loads,
+            ]
+        else:
+            end = found.end("arguments")
+            comma = ", " if found["arguments"] else ""
+            lines[0] = f"{lines[0][:end]}{comma}ptr {NUMBERS}{lines[0][end:]}"
+        begin = next(at for at, line in enumerate(lines) if line.endswith("{")) + 1
+        begin += bool(_LABEL.match(lines[begin]))
+        return [*lines[:begin], *loads, *lines[begin:]]
+
+
+def _with_callers(functions: Mapping[str, _Function]) -> set[str]:
+    """The functions that need numbers, and those that call them."""
+    getting = {function.name for function in functions.values() if function.needs}
+    while True:
+        callers = {x.name for x in functions.values() if x.callees & getting}
+        if callers <= getting:
+            return getting
+        getting |= callers
+
+
+def _passing(line: str, getting: set[str]) -> str:
+    """A line whose calls hand the numbers on."""
+    found = _CALL.search(line)
+    if found is None or found["name"] not in getting:
+        return line
+    comma = ", " if found["arguments"] else ""
+    end = found.end("arguments")
+    return f"{line[:end]}{comma}ptr {NUMBERS}{line[end:]}"
+
+
+def _differ(column: tuple[int, ...]) -> bool:
+    return len(set(column)) > 1
+
+
+def _replaced(line: str, new: Iterable[str]) -> str:
+    values = iter(new)
+    return _LITERAL.sub(lambda _: next(values), line)

@@ -1,0 +1,99 @@
+"""Kernels of one program that differ in sizes alone share their code."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from convir.api.compile import compile as convir_compile
+from convir.lowering.kernels.host.launch import HostLaunch, Stage
+from convir.lowering.kernels.host.loops.launch import LoopCode
+from convir.lowering.kernels.host.target import target
+from convir.runtime.host.device import HostProgram
+from convir.runtime.host.kernel_codes import KernelCodes
+from convir.runtime.host.plan import KernelLaunch
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from convir.runtime.executable import Executable
+
+CONV = """
+func.func @main({arguments}) -> ({results}) {{
+{body}
+  func.return {values} : {results}
+}}
+"""
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONVIR_CACHE_DIR", str(tmp_path))
+
+
+def text(channels: list[int]) -> str:
+    """A 1x1 convolution for each number of input channels, to 48 channels each."""
+    arguments: list[str] = []
+    body: list[str] = []
+    out = "tensor<1x9x9x48xf32>"
+    for i, c in enumerate(channels):
+        x, w = f"tensor<1x9x9x{c}xf32>", f"tensor<1x1x{c}x48xf32>"
+        arguments += [f"%x{i}: {x}", f"%w{i}: {w}"]
+        body += [
+            f"  %z{i} = arith.constant dense<0.0> : {out}",
+            (
+                f"  %y{i} = linalg.conv_2d_nhwc_hwcf {{dilations = dense<1> : tensor<2xi64>, "
+                f"strides = dense<1> : tensor<2xi64>}} "
+                f"ins(%x{i}, %w{i} : {x}, {w}) outs(%z{i} : {out}) -> {out}"
+            ),
+        ]
+    return CONV.format(
+        arguments=", ".join(arguments),
+        results=", ".join([out] * len(channels)),
+        body="\n".join(body),
+        values=", ".join(f"%y{i}" for i in range(len(channels))),
+    )
+
+
+def launches(executable: Executable) -> list[KernelLaunch]:
+    program = executable._compiled  # pyright: ignore[reportPrivateUsage]
+    assert isinstance(program, HostProgram)
+    return [step for step in program.plan.steps if isinstance(step, KernelLaunch)]
+
+
+def test_layers_of_many_sizes_share_code_and_compute_their_own():
+    channels = [64, 96, 160, 224]
+    rng = np.random.default_rng(0)
+    inputs = [
+        rng.integers(-4, 5, shape).astype(np.float32)
+        for c in channels
+        for shape in ((1, 9, 9, c), (1, 1, c, 48))
+    ]
+    source = text(channels)
+    for executable in (  # compiled, and from the cache
+        convir_compile(source, device="host"),
+        convir_compile(source, device="host"),
+    ):
+        found = launches(executable)
+        assert len(found) >= len(channels)
+        assert len({each.code for each in found}) < len(channels)
+        for i, result in enumerate(executable(*inputs)):
+            x, w = inputs[2 * i], inputs[2 * i + 1]
+            np.testing.assert_array_equal(result, x @ w[0, 0])
+
+
+def test_kernels_without_different_numbers_get_no_pointer():
+    codes = KernelCodes(target())
+    ir = """define void @{}(ptr %args, i64 %begin, i64 %end, i64 %worker) {{
+  ret void
+}}
+"""
+    launches = [HostLaunch(LoopCode(ir.format(name)), (Stage(name, 1, ()),)) for name in ("f", "g")]
+    with codes:
+        placed = codes.add_kernels(launches)
+        (code,) = codes.compiled()
+    assert [each.numbers for each in placed] == [None, None]
+    assert [each.entries for each in placed] == [{"f": code.exports[0]}, {"g": code.exports[0]}]
+    assert codes.numbers == []
