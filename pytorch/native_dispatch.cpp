@@ -26,6 +26,7 @@
 #include <ATen/ops/empty_strided_ops.h>
 #include <ATen/ops/sum_ops.h>
 #include <c10/core/DeviceGuard.h>
+#include <c10/util/Exception.h>
 #include <torch/library.h>
 
 namespace {
@@ -356,8 +357,14 @@ std::unique_ptr<Program> read_program(const int64_t *words) {
 
 extern "C" {
 
-// Both operators of both keys, until `convir_close`; null where PyTorch refuses them.
+// Both operators of both keys, until `convir_close`; null where PyTorch refuses them. What was kept
+// stays for the next time.
 void *convir_open(const Driver *given) {
+  // PyTorch says of the first operator that it is overridden, which was asked for.
+  struct : c10::WarningHandler {
+    void process(const c10::Warning &) override {}
+  } silent;
+  const c10::WarningUtils::WarningHandlerGuard guard(&silent);
   driver = *given;
   auto made = std::make_unique<std::array<std::unique_ptr<torch::Library>, 2>>();
   try {

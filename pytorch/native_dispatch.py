@@ -73,10 +73,9 @@ class NativeDispatch:
             raise RuntimeError("PyTorch refused a kernel")
 
     def _destroy(self) -> None:
-        """Give the operators back."""
+        """Give the operators back; what was kept stays, as what Python decided does."""
         self._code.convir_close(ctypes.c_void_p(self._library))
         self._python._destroy()
-        self.forget()
 
     def asked(self) -> tuple[Any, int]:
         """What the thread's last call is known by, to be kept, and when it was asked for.
@@ -114,10 +113,6 @@ class NativeDispatch:
         ]
         where = self._code.convir_keep(backward, words, len(words), epoch, *programs)
         return None if where is None else ctypes.cast(where, ctypes.POINTER(ctypes.c_int64))
-
-    def forget(self) -> None:
-        """Ask Python for every shape again."""
-        self._code.convir_forget()
 
 
 def _driver_functions() -> list[int | None]:
@@ -204,6 +199,7 @@ def _opened(content: bytes) -> ctypes.CDLL:
         ctypes.c_void_p,
     )
     os.register_at_fork(after_in_child=code.convir_forked)
+    dispatch.on_forget.append(code.convir_forget)
     return code
 
 

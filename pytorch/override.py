@@ -152,7 +152,6 @@ def _register_native() -> bool:
     except RuntimeError as error:
         native.warn_once(f"convolutions are dispatched by Python: {error}")
         return False
-    dispatch.on_forget.append(library.forget)
     _library, _everywhere = library, True
     return True
 
@@ -168,7 +167,6 @@ def _change_over() -> None:
 def _unregister() -> None:
     global _library, _everywhere
     if _library is not None:
-        dispatch.on_forget.clear()
         _library._destroy()
     _library, _everywhere = None, False
 

@@ -90,7 +90,7 @@ class LoadedKernel:
         self._free.append(parameters)
 
     def numbers(self) -> tuple[int, ...] | None:
-        """The launch as a step of `CallSteps`; None before the first one, which encodes its maps."""
+        """The launch as a step of `CallSteps`; None before the first one, when maps are encoded."""
         arguments: dict[int, tuple[int, ...]] = {}
         for position, memory, offset in self.pointers:
             arguments[position] = ADDRESS, memory, offset
