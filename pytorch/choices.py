@@ -16,6 +16,7 @@ from convir.analysis.refusal import Refusal
 from convir.pytorch import native
 from convir.pytorch.compilation import gpu_index, kernel_of
 from convir.pytorch.compile_pool import compile_now, pool
+from convir.pytorch.native_program import words_of
 from convir.pytorch.rows import count_rows
 from convir.pytorch.signature import swaps_operands
 from convir.pytorch.taken import on_cuda, on_host
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from convir.pytorch.rows import Row
     from convir.pytorch.settings import Settings
     from convir.pytorch.signature import Signature
+    from convir.runtime.prepared_call import PreparedCall
 
 MARGIN = 1.05
 """How much faster convir's kernel must be measured to be taken: timed again on other tensors, the
@@ -142,7 +144,8 @@ def _decide(
         return
     row.line = program.source.line
     row.kernel = kernel_of(program.executable)
-    run = _runner(row.signature, program)
+    call = program.executable.prepare()
+    run = _runner(row.signature, program, call)
     choice = waiting.choice
     if choice is None and settings.prefer == "faster":
         try:
@@ -157,7 +160,7 @@ def _decide(
         row.reason = "PyTorch's kernel was measured faster"
         return
     row.reason = "it was measured faster" if choice is not None else "convir is preferred"
-    row.run = run
+    row.run, row.words = run, _words(row.signature, program, call)
 
 
 def _measures(settings: Settings) -> bool:
@@ -166,8 +169,14 @@ def _measures(settings: Settings) -> bool:
     return torch.backends.cudnn.benchmark
 
 
-def _runner(signature: Signature, program: Compiled) -> Callable[..., Any]:
-    call = program.executable.prepare()
+def _words(
+    signature: Signature, program: Compiled, call: PreparedCall
+) -> Callable[[], tuple[int, ...] | None]:
+    swapped = swaps_operands(signature)
+    return lambda: words_of(call, signature, program.placed, swapped=swapped)
+
+
+def _runner(signature: Signature, program: Compiled, call: PreparedCall) -> Callable[..., Any]:
     swapped = swaps_operands(signature)
     if signature.device == "host":
         return on_host(call, signature, program.placed, swapped=swapped)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import torch
 
@@ -26,14 +26,16 @@ if TYPE_CHECKING:
     from convir.pytorch.rows import Row
     from convir.pytorch.signature import Pass
 
+Words: TypeAlias = tuple[int, ...]
+"""A program (`native_program.words_of`)."""
+
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
 _private: Any = import_module("torch._C")
 _num_threads: Callable[[], int] = torch.get_num_threads
 
-_settings = Settings()
-_forward: dict[Any, Row | None] = {}
-_backward: dict[Any, Backward | None] = {}
-"""By all that a call is known by: its row, or None where PyTorch always runs it."""
+_planning = threading.RLock()
+on_forget: list[Callable[[], None]] = []
+"""Called when all is asked again."""
 
 
 @dataclass(frozen=True)
@@ -45,28 +47,88 @@ class Backward:
     bias: bool
 
 
+class _State:
+    """What was decided by one choice of settings; a thread may still be in the one before."""
+
+    def __init__(self, chosen: Settings) -> None:
+        self.settings = chosen
+        self.forward: dict[Any, Row | None] = {}
+        """By all that a call is known by: its row, or None where PyTorch always runs it."""
+        self.backward: dict[Any, Backward | None] = {}
+
+
+_state = _State(Settings())
+
+
 def settings() -> Settings:
     """What convolutions are chosen by."""
-    return _settings
+    return _state.settings
 
 
 def configure(new: Settings) -> None:
     """Choose by other settings from now on."""
-    global _settings
-    if new != _settings:
-        _settings = new
-        forget()
+    if new != settings():
+        forget(new)
 
 
-def forget() -> None:
-    """Ask again whose kernel runs what; the census begins anew."""
-    _forward.clear()
-    _backward.clear()
-    forget_rows()
+def forget(new: Settings | None = None) -> None:
+    """Ask again whose kernel runs what, by other settings if given; the census begins anew."""
+    global _state
+    with _planning:
+        _state = _State(settings() if new is None else new)
+        _tell()
+        forget_rows()
 
 
-def implementations(key: str) -> dict[str, Callable[..., Any]]:
-    """The operators of a dispatch key, by their names."""
+def _tell() -> None:
+    # Before programs of rows are dropped, which machine code may be running.
+    for tell in on_forget:
+        tell()
+
+
+def _keep(kept: Kept, asked: Any, rows: tuple[Row | None, ...], *, backward: bool = False) -> None:
+    """Have a call run without Python, if all of it is decided and needs no Python."""
+    programs: list[Words | None] = []
+    for row in rows:
+        if row is not None and row.waiting is not None:
+            return
+        taken = row is not None and row.run is not None
+        words = row.words() if row is not None and taken and row.words is not None else None
+        if taken and words is None:
+            return
+        programs.append(words)
+    counter = kept.keep(asked, *programs, backward=backward)
+    for row, words in zip(rows, programs, strict=True):
+        if row is not None and counter is not None:
+            row.native_calls.append((words is not None, counter))
+
+
+class Kept(Protocol):
+    """Calls that are decided, and run without Python from then on (`NativeDispatch`)."""
+
+    def asked(self) -> Any:
+        """What the thread's last call is known by."""
+        ...
+
+    def keep(
+        self,
+        asked: Any,
+        first: Words | None,
+        second: Words | None = None,
+        *,
+        backward: bool = False,
+    ) -> Any:
+        """Run such calls on programs, or on PyTorch's kernel; their counter, if that is new."""
+        ...
+
+
+def implementations(key: str, kept: Kept | None = None) -> dict[str, Callable[..., Any]]:
+    """The operators of a dispatch key, by their names.
+
+    Args:
+        key: `CPU` or `CUDA`.
+        kept: is told of calls that are decided.
+    """
     own = native.own_kernel("convolution", key)
     own_backward = native.own_kernel("convolution_backward", key)
     flags = _num_threads if key == "CPU" else native.allows_tf32
@@ -102,17 +164,21 @@ def implementations(key: str) -> dict[str, Callable[..., Any]]:
         )
         if bias is not None:
             call = (*call, bias.dtype, bias.shape, bias.stride(), bias.get_device())
+        asked = None if kept is None else kept.asked()
+        known = _state.forward
         try:
-            row = _forward[call]
+            row = known[call]
+            if kept is not None:
+                _keep(kept, asked, (row,))
         except KeyError:
             options = _options(
                 x.dim() - 2, stride, padding, dilation, transposed, output_padding, groups
             )
-            row = _forward[call] = _forward_row(x, w, bias, options)
+            row = known[call] = _forward_row(x, w, bias, options)
         if row is not None:
             if row.run is None and row.waiting is not None:
                 mine = (keys, x, w, bias, stride, padding, dilation, transposed, output_padding)
-                change_over(row, _settings, (x, w, bias), lambda: own(*mine, groups))
+                change_over(row, settings(), (x, w, bias), lambda: own(*mine, groups))
             if row.run is not None:
                 try:
                     result = row.run(x, w, bias)
@@ -161,13 +227,18 @@ def implementations(key: str) -> dict[str, Callable[..., Any]]:
             tuple(mask),
         )
         rest = (bias_sizes, stride, padding, dilation, transposed, output_padding, groups)
+        asked = None if kept is None else kept.asked()
+        known = _state.backward
         try:
-            found = _backward[call]
+            found = known[call]
+            if kept is not None:
+                rows = (None, None) if found is None else (found.data, found.weight)
+                _keep(kept, asked, rows, backward=True)
         except KeyError:
             options = _options(
                 x.dim() - 2, stride, padding, dilation, transposed, output_padding, groups
             )
-            found = _backward[call] = _backward_rows(dy, x, w, bias_sizes, options, mask)
+            found = known[call] = _backward_rows(dy, x, w, bias_sizes, options, mask)
         if found is None:
             return own_backward(keys, dy, x, w, *rest, mask)
         dx = dw = None
@@ -206,7 +277,7 @@ def implementations(key: str) -> dict[str, Callable[..., Any]]:
             def theirs() -> Any:
                 return own_backward(keys, dy, x, w, *rest, list(mask))
 
-            change_over(row, _settings, operands, theirs)
+            change_over(row, settings(), operands, theirs)
         if row.run is not None:
             try:
                 result = row.run(*operands)
@@ -297,9 +368,6 @@ def _channels_last(x: Any, w: Any, bias: Any, sizes: Any, options: Options) -> b
         return None
 
 
-_planning = threading.RLock()
-
-
 def _row(
     direction: Pass,
     operands: tuple[Any, Any],
@@ -325,7 +393,7 @@ def _row(
     with _planning:
         row, is_new = row_of(signature)
         if is_new:
-            settle(row, _settings)
+            settle(row, settings())
     return row
 
 
@@ -336,4 +404,5 @@ def _without_elements(tensor: Any) -> Tensor:
 def _give_up(row: Row, error: Exception) -> None:
     """PyTorch's kernel runs from now on, and one warning says why."""
     native.warn_once(f"convir gives a convolution back to PyTorch: {error}")
+    _tell()
     row.run, row.waiting, row.reason = None, None, f"it failed: {error}"

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from convir.pytorch import dispatch, native
+from convir.pytorch.native_dispatch import NativeDispatch, native_code
 from convir.pytorch.rows import census_json, census_text
 from convir.pytorch.settings import WORKSPACE_BYTES, Settings
 
@@ -127,6 +128,8 @@ def _register(*, everywhere: bool) -> None:
         if _everywhere or not everywhere:
             return
         _unregister()
+    if everywhere and _register_native():
+        return
     library: Any = torch.library.Library("aten", "IMPL")
     with warnings.catch_warnings():
         # PyTorch says of the first operator that it is overridden, which was asked for.
@@ -136,6 +139,29 @@ def _register(*, everywhere: bool) -> None:
                 chosen = function if everywhere else _scoped(function, native.own_kernel(name, key))
                 library.impl(name, chosen, key, with_keyset=True)
     _library, _everywhere = library, everywhere
+
+
+def _register_native() -> bool:
+    """Have machine code dispatch the calls of all threads, if there is such code by now."""
+    global _library, _everywhere
+    code = native_code.loaded(_change_over)
+    if code is None:
+        return False
+    try:
+        library = NativeDispatch(code)
+    except RuntimeError as error:
+        native.warn_once(f"convolutions are dispatched by Python: {error}")
+        return False
+    _library, _everywhere = library, True
+    return True
+
+
+def _change_over() -> None:
+    """From Python to machine code, which was compiled meanwhile."""
+    with _lock:
+        if _everywhere and not isinstance(_library, NativeDispatch):
+            _unregister()
+            _register(everywhere=True)
 
 
 def _unregister() -> None:

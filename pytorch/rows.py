@@ -26,10 +26,14 @@ class Row:
     """Why PyTorch's kernel runs, or ours."""
     convir_calls: int = 0
     pytorch_calls: int = 0
+    native_calls: list[tuple[bool, Any]] = field(default_factory=list[Any], repr=False)
+    """Of calls without Python: whether convir runs them, and their counter."""
     convir_us: float | None = None
     pytorch_us: float | None = None
     run: Callable[..., Any] | None = field(default=None, repr=False)
     """What calls do; None where PyTorch's kernel runs."""
+    words: Callable[[], tuple[int, ...] | None] | None = field(default=None, repr=False)
+    """`run` for callers in machine code, once it has run there."""
     waiting: Any = field(default=None, repr=False)
     """What decides at a later call, where nothing is decided yet."""
 
@@ -122,6 +126,10 @@ def _times(row: CensusRow) -> tuple[float | None, float | None]:
     return row.convir_us, row.pytorch_us
 
 
+def _native(row: Row, *, convir: bool) -> int:
+    return sum(counter.contents.value for ours, counter in row.native_calls if ours == convir)
+
+
 def _shown(row: Row) -> CensusRow:
     signature = row.signature
     tensors = (*signature.operands, signature.result)
@@ -135,8 +143,8 @@ def _shown(row: Row) -> CensusRow:
         signature.device,
         signature.bias,
         "pytorch" if row.run is None else "convir",
-        row.convir_calls,
-        row.pytorch_calls,
+        row.convir_calls + _native(row, convir=True),
+        row.pytorch_calls + _native(row, convir=False),
         row.convir_us,
         row.pytorch_us,
         row.kernel,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 
 class RawCall(Protocol):
@@ -35,3 +35,27 @@ class PreparedCall:
     """The temporaries of one call; 0 where the program has its own."""
     alignment: int = 1
     """Bytes that every address is a multiple of, beside that of its elements."""
+    steps: Callable[[], CallSteps | None] | None = None
+    """What `run` enqueues on a GPU, for callers that do so themselves; None where only `run` does
+    it, or as long as it has not run yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallSteps:
+    """What a call enqueues on a GPU, as numbers.
+
+    A place is two numbers: that of a memory, and bytes into it. Memories are the call's addresses,
+    its workspace, and `memories`.
+    """
+
+    memories: tuple[tuple[bool, int], ...]
+    """Each is bytes into the workspace (true), or an address that stays."""
+    steps: tuple[tuple[int, ...], ...]
+    """`ZERO`, a place and bytes; `COPY`, where to, where from and bytes; `LAUNCH`, a function, its
+    grid and block, bytes of shared memory, whether it is cooperative, the number of its arguments
+    and each: `ADDRESS` and a place; `MAP`, a place and where a tensor map of the buffer elsewhere
+    lies; `NUMBER` and its value."""
+
+
+ZERO, COPY, LAUNCH = range(3)
+ADDRESS, MAP, NUMBER = range(3)

@@ -16,7 +16,7 @@ from convir.runtime.cuda.graph import CudaGraph
 from convir.runtime.cuda.launch import LoadedKernel
 from convir.runtime.cuda.plan import PlannedLaunch
 from convir.runtime.cuda.streams import OnDevice, stream_of
-from convir.runtime.prepared_call import PreparedCall
+from convir.runtime.prepared_call import COPY, ZERO, CallSteps, PreparedCall
 from convir.runtime.program import (
     Buffer,
     Copy,
@@ -101,6 +101,7 @@ class CudaProgram:
         with self.scope():
             self._constants: list[Any] = [cupy.asarray(constant) for constant in plan.constants]
             self._packed: list[Any] = [cupy.asarray(weights) for weights in plan.packed]
+            self._numbers: list[Callable[[], tuple[int, ...] | None]] = []
             self._code = LoadedCode(plan, toolkit.architecture())
             each = [self._step(step) for step in plan.steps]
             self._steps = [checked for checked, _ in each]
@@ -189,7 +190,21 @@ class CudaProgram:
                 for step in steps:
                     step(memories, stream)
 
-        return PreparedCall(run, end, POINTER_ALIGNMENT)
+        fixed = (*constants, *(starts), *packed)
+
+        def numbers() -> CallSteps | None:
+            """`run` as numbers, once it has run."""
+            steps = [make() for make in self._numbers]
+            if starts:
+                place = self._first[Space.ARENA], begin
+                steps.insert(0, (ZERO, *place, end - begin))
+            if None in steps:
+                return None
+            states = range(len(constants), len(constants) + len(starts))
+            memories = tuple((i in states, at) for i, at in enumerate(fixed))
+            return CallSteps(memories, tuple(step for step in steps if step is not None))
+
+        return PreparedCall(run, end, POINTER_ALIGNMENT, numbers)
 
     def run_apart(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> set[int]:
         """Enqueue the program once, as `run`, unless outputs share memory; which those are."""
@@ -250,6 +265,7 @@ class CudaProgram:
 
     def _gemm(self, call: Gemm) -> _Step:
         gemm = CublasGemm(call)
+        self._numbers.append(lambda: None)
         (a, x), (b, y), (c, z) = (self._place(each) for each in (call.a, call.b, call.c))
         arena, workspace = self._first[Space.ARENA], self.plan.workspace_offset
         return lambda m, stream: gemm(m[a] + x, m[b] + y, m[c] + z, m[arena] + workspace, stream)
@@ -257,6 +273,7 @@ class CudaProgram:
     def _copy(self, call: Copy) -> _Step:
         (source, begin), (out, start) = self._place(call.source), self._place(call.out)
         copy, size = self.arrays.cuda.runtime.memcpyAsync, call.out.nbytes
+        self._numbers.append(lambda: (COPY, out, start, source, begin, size))
         kind = self.arrays.cuda.runtime.memcpyDeviceToDevice
 
         def run(memories: Sequence[int], stream: int) -> None:
@@ -271,7 +288,10 @@ class CudaProgram:
         cuda, ndarray = self.arrays.cuda, self.arrays.ndarray
         clear = cuda.runtime.memsetAsync
         if not np.full(1, call.value, out.dtype).view(np.uint8).any():
+            self._numbers.append(lambda: (ZERO, memory, offset, out.nbytes))
             return lambda memories, stream: clear(memories[memory] + offset, 0, out.nbytes, stream)
+
+        self._numbers.append(lambda: None)
 
         def fill(memories: Sequence[int], stream: int) -> None:
             unowned = cuda.UnownedMemory(memories[memory] + offset, out.nbytes, None)
@@ -284,6 +304,7 @@ class CudaProgram:
         code, places = self._code, planned.places
         kernels = [LoadedKernel(each, places, code.function(each)) for each in planned.kernels]
         aligned: list[_Step] = [kernel.launch for kernel in kernels]
+        self._numbers += [kernel.numbers for kernel in kernels]
         if planned.call is None:
             (kernel,) = kernels
             return kernel.launch, aligned

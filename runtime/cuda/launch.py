@@ -16,6 +16,7 @@ from convir.runtime.arrays.host_memory import address_of
 from convir.runtime.cuda import toolkit
 from convir.runtime.cuda.code import load_kernel
 from convir.runtime.cuda.tensor_maps import Encoder
+from convir.runtime.prepared_call import ADDRESS, LAUNCH, MAP, NUMBER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -88,6 +89,22 @@ class LoadedKernel:
         self._launch(*self._shape, stream, parameters.address, *self._no_more)
         self._free.append(parameters)
 
+    def numbers(self) -> tuple[int, ...] | None:
+        """The launch as a step of `CallSteps`; None before the first one, when maps are encoded."""
+        arguments: dict[int, tuple[int, ...]] = {}
+        for position, memory, offset in self.pointers:
+            arguments[position] = ADDRESS, memory, offset
+        for position, value in self.scalars:
+            arguments[position] = NUMBER, value
+        for position, (memory, offset), maps in self.maps:
+            found = maps.template()
+            if found is None:
+                return None
+            arguments[position] = MAP, memory, offset + maps.offset, found
+        function, *shape, shared = self._shape
+        head = (LAUNCH, function, *shape, shared, self.kernel.is_cooperative, len(arguments))
+        return *head, *(n for at in sorted(arguments) for n in arguments[at])
+
 
 class _Parameters:
     """What the driver reads of a launch: the address of each argument's value."""
@@ -122,6 +139,15 @@ class _Maps:
     def __init__(self, tensor_map: TensorMap | Im2colMap) -> None:
         self._encode = Encoder(tensor_map)
         self._kept: dict[int, Array] = {}
+        self._template: Array | None = None
+        self.offset = getattr(tensor_map, "offset", 0)
+        """Bytes of the buffer before what the map begins at."""
+
+    def template(self) -> int | None:
+        """Where some map lies that was encoded, and stays; None if there is none yet."""
+        if self._template is None:
+            self._template = next(iter(self._kept.values()), None)
+        return None if self._template is None else address_of(self._template)
 
     def at(self, address: int) -> Array:
         """The map for a buffer at `address`: u8[128]."""
