@@ -79,7 +79,7 @@ def _shapes(problem: DirectProblem, form: DepthwiseForm) -> Iterator[DepthwiseCo
                 if (row_groups - 1) * unroll >= rows:
                     continue
                 for images in IMAGES:
-                    if images > 1 and (images > problem.images or row_groups * unroll < rows):
+                    if images > 1 and (images > problem.images.value or row_groups * unroll < rows):
                         continue
                     if images * row_groups * width // CHUNK > MOST_STRIPS:
                         continue

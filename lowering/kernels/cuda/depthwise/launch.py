@@ -48,7 +48,7 @@ def tiles(problem: DirectProblem, config: DepthwiseConfig) -> int:
     return (
         -(-problem.col_count // config.cols)
         * -(-problem.row_count // config.rows)
-        * -(-problem.images // config.images)
+        * -(-problem.images.value // config.images)
         * problem.slices.size
     )
 
@@ -128,6 +128,7 @@ def kernels(
         **asdict(tile),
     }
     features = {
+        "images": problem.images.value,  # Of the code, not of a launch.
         "groups": contraction.groups,
         "in_channels": contraction.in_channels,
         "out_channels": contraction.out_channels,

@@ -180,7 +180,7 @@ def work_of(
     else:
         of_block, blocks = 1, owners * all_tiles
     filters = form.steps(problem) * problem.taps * channels / (config.warps * LANES)
-    ideal = problem.images * slices.extent * problem.rows.extent * problem.cols.extent
+    ideal = problem.images.value * slices.extent * problem.rows.extent * problem.cols.extent
     traffic = traffic_of(spec, epilogue)
     again = loaded * all_tiles * owners / (ideal * spec.groups * spec.in_channels)
     return Work(

@@ -73,13 +73,14 @@ ONE_CUBIN: dict[str, dict[str, str]] = {
 }
 OTHERS = {
     "block_diagonal",
+    "depthwise",
     "layout_conversion",
     "multi_tap_wgrad",
     "sm80_implicit_gemm",
     "sm90_row_packed_wgrad",
 }
-"""Families with the batch in their code; the first two launch copies before another family's
-kernels."""
+"""Families with the batch in their code; `block_diagonal` and `layout_conversion` launch copies
+before another family's kernels."""
 BATCHES = (1, 2, 9, 48, 200)
 FEWEST = {"grouped_wgrad": 9, "sm90_grouped_wgrad": 9, "sm90_wgrad": 9}
 """The least batch of those that share a cubin: fewer have fewer splits, or leave something out."""
