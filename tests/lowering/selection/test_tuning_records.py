@@ -231,7 +231,7 @@ def test_a_record_is_used_and_said(tmp_path: Path, caplog: pytest.LogCaptureFixt
         ("sm80_implicit_gemm 128x999x32 stages=4 warps=2x2", "not divided"),
         ("warp-magic 1", "no family"),
         ("simt_direct 1x1 warps=8 blocks=132x2", "no small groups"),
-        (GEMM, "no GEMM"),
+        (GEMM, "not a GEMM"),
     ],
 )  # fmt: skip
 def test_illegal_records_fall_through(

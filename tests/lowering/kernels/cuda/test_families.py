@@ -176,7 +176,7 @@ def test_kernels_of_configs_by_hand() -> None:
         KernelPlan,
     )
     for text, why in (
-        ("sm80_implicit_gemm 64x64x32", "no config of sm80_implicit_gemm"),
+        ("sm80_implicit_gemm 64x64x32", "not a config of sm80_implicit_gemm"),
         ("mine", "no family"),
         ("sm80_implicit_gemm 64x64x16 stages=4 warps=2x2", "do not multiply f32"),
     ):

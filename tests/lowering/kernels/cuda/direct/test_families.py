@@ -100,7 +100,10 @@ def test_refusals(
     ("line", "reason"),
     [
         (f"conv -n 2 -c 3 -H 9 -W 8 -k 64 {THREE}", "tensor cores do not multiply f32"),
-        (f"convfp16 -n 2 -c 6 -H 9 -W 8 -k 64 {THREE} -g 2", "no dense convolution of one phase"),
+        (
+            f"convfp16 -n 2 -c 6 -H 9 -W 8 -k 64 {THREE} -g 2",
+            "not a dense convolution of one phase",
+        ),
         (f"convfp16 -n 2 -c 24 -H 9 -W 8 -k 64 {THREE}", "24 channels are not few"),
         (f"convfp16 -n 2 -c 3 -H 9 -W 8 -k 64 {THREE} -l 2 -j 2", "are not contiguous"),
         (f"convfp16 -n 2 -c 3 -H 9 -W 8 -k 64 {THREE}", "windows begin at odd elements"),

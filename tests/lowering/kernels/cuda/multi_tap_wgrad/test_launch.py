@@ -148,7 +148,7 @@ def test_illegal_configs_are_refused_with_the_reason(changed: str, to: str, reas
 @pytest.mark.parametrize(
     ("changed", "to", "reason"),
     [
-        ("-F 4", "-F 1", "no gradient of weights"),
+        ("-F 4", "-F 1", "not a gradient of weights"),
         ("convfp16", "conv", "tensor cores do not multiply f32"),
         ("-k 36", "-k 35", "single elements"),
     ],

@@ -144,7 +144,7 @@ def test_configs_print_and_parse() -> None:
         (text.replace("coop", "un"), "schedule=unerative: one of cooperative, pingpong"),
         (
             text.replace("sm90_implicit_gemm", "sm80_implicit_gemm"),
-            "no config of sm90_implicit_gemm",
+            "not a config of sm90_implicit_gemm",
         ),
     ):
         with pytest.raises(ValueError, match=reason):

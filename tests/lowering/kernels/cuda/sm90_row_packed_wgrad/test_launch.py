@@ -287,7 +287,7 @@ def test_illegal_configs_are_refused_with_the_reason(changed: str, to: str, reas
 @pytest.mark.parametrize(
     ("changed", "to", "reason"),
     [
-        ("-F 4", "-F 1", "no gradient of weights"),
+        ("-F 4", "-F 1", "not a gradient of weights"),
         ("convfp16", "conv", "tensor cores do not multiply f32"),
         ("-p 1", "-u 2 -p 1", "move by several pixels"),
         ("-p 1", "-l 2 -p 2", "do not read adjacent rows"),

@@ -142,7 +142,7 @@ def test_configs_print_and_parse() -> None:
         (text.replace("cluster=7", "cluster=many"), "cluster=many: 1 to 8"),
         (text.replace("roles=4:8", "roles=4"), "roles=4: one of 0:4"),
         (text + " depth=3", "without 'depth'"),
-        (text.replace("sm90_wgrad", "wgmma"), "no config of sm90_wgrad"),
+        (text.replace("sm90_wgrad", "wgmma"), "not a config of sm90_wgrad"),
     ):
         with pytest.raises(ValueError, match=reason):
             Sm90WgradConfig.parse(wrong)
