@@ -14,7 +14,7 @@ import torch
 
 from convir.analysis.refusal import Refusal
 from convir.pytorch import native
-from convir.pytorch.compilation import gpu_index, kernel_of
+from convir.pytorch.compilation import Failure, gpu_index, kernel_of
 from convir.pytorch.compile_pool import compile_now, pool
 from convir.pytorch.rows import count_rows
 from convir.pytorch.signature import swaps_operands
@@ -139,6 +139,8 @@ def _decide(
         program = compile_now(row.signature, settings.workspace_bytes)
     if isinstance(program, Refusal):
         row.reason = program.reason
+        if isinstance(program, Failure):
+            native.warn_once(f"convir leaves convolutions to PyTorch: {program.reason}")
         return
     row.line = program.source.line
     row.kernel = kernel_of(program.executable)
