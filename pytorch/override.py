@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from convir.pytorch import dispatch, native
+from convir.pytorch import bypasses, dispatch, native
 from convir.pytorch.rows import census_json, census_text
 from convir.pytorch.settings import WORKSPACE_BYTES, Settings
 
@@ -31,6 +31,8 @@ KEYS = ("CPU", "CUDA")
 
 _lock = threading.RLock()
 _library: Any = None
+_counting: list[Any] = []
+"""The libraries that count what bypasses the override."""
 _everywhere = False
 """Whether the library takes the calls of all threads, or of `_scope` alone."""
 _scope = threading.local()
@@ -135,11 +137,15 @@ def _register(*, everywhere: bool) -> None:
             for name, function in dispatch.implementations(key).items():
                 chosen = function if everywhere else _scoped(function, native.own_kernel(name, key))
                 library.impl(name, chosen, key, with_keyset=True)
+        if everywhere:
+            _counting.extend(bypasses.counted())
     _library, _everywhere = library, everywhere
 
 
 def _unregister() -> None:
     global _library, _everywhere
+    while _counting:
+        _counting.pop()._destroy()
     if _library is not None:
         _library._destroy()
     _library, _everywhere = None, False
