@@ -215,6 +215,18 @@ def test_compiled_code(mode: str, dynamic: bool) -> None:
             torch.testing.assert_close(ours, want, rtol=2e-2, atol=2e-2)
 
 
+@pytest.mark.parametrize("width", [8191, 8192, 8189])
+def test_chunks_of_a_batch_in_little_workspace(width: int) -> None:
+    x = torch.randn(8, 64, width, dtype=torch.float16, device="cuda")
+    w = torch.randn(64, 64, 3, dtype=torch.float16, device="cuda") / 14
+    want = F.conv1d(x, w, stride=2)
+    with convir.pytorch.enabled(prefer="convir", wait=True, workspace_bytes=6 << 20):
+        got = F.conv1d(x, w, stride=2)
+        (row,) = convir.pytorch.census()
+    assert row.runs == "convir" or "temporaries" in row.reason
+    _close(got, want)
+
+
 @pytest.mark.parametrize("taps", [1, 3])
 def test_more_than_2_to_the_31_elements(taps: int) -> None:
     """Ours or PyTorch's kernel, which the census says; the values at the far end are right."""
