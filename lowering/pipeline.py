@@ -46,7 +46,9 @@ def lowering_passes(
     )
     return (
         # What does not fit is lowered in chunks of its batch, by the same passes.
-        ChunkedLowering((*passes, PlanMemoryPass()), workspace_bytes),
+        ChunkedLowering(
+            (*passes, PlanMemoryPass()), workspace_bytes, None if target is None else gpu
+        ),
         *passes,
         PlanMemoryPass(workspace_bytes),  # one arena instead of many buffers
     )

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class Failure(Refusal):
+    """What kept a program from being made though the compiler has one: a part that is missing, a
+    driver that is too old, a GPU that is full. It is worth a warning."""
+
+
+@dataclass(frozen=True)
 class Source:
     """What a signature is compiled from."""
 
@@ -111,6 +117,17 @@ def compiled(
             return found
         plan = found
     return Compiled(_on_gpu(signature, source, workspace_bytes, plan, index), source, placed)
+
+
+def refusal_of(error: Exception) -> Refusal:
+    """What a failed compilation says; whatever it is, PyTorch's kernel computes the signature."""
+    from xdsl.utils.exceptions import PassFailedException  # noqa: PLC0415  (as below)
+
+    from convir.dialects.diagnostics import DiagnosticError  # noqa: PLC0415  (brings xDSL along)
+
+    reason = f"{type(error).__name__}: {error}"
+    is_known = isinstance(error, (DiagnosticError, PassFailedException))
+    return Refusal(reason) if is_known else Failure(reason)
 
 
 def gpu_index(signature: Signature) -> int:

@@ -17,7 +17,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from convir.analysis.refusal import Refusal
-from convir.pytorch.compilation import compiled, gpu_index, gpu_of, source_of
+from convir.pytorch.compilation import Failure, compiled, gpu_index, gpu_of, refusal_of, source_of
 from convir.pytorch.compile_worker import Request
 from convir.runtime.cores import available_cores
 from convir.runtime.cuda import toolkit
@@ -40,8 +40,8 @@ def compile_now(signature: Signature, workspace_bytes: int) -> Compiled | Refusa
         if isinstance(source, Refusal):
             return source
         return compiled(signature, source, workspace_bytes)
-    except Exception as error:  # Whatever it is, PyTorch's kernel computes it.
-        return Refusal(f"{type(error).__name__}: {error}")
+    except Exception as error:
+        return refusal_of(error)
 
 
 class CompilePool:
@@ -110,8 +110,8 @@ def _made(
         if isinstance(answer, Refusal):
             return answer
         return compiled(signature, answer.source, workspace_bytes, answer.plan)
-    except Exception as error:  # Whatever it is, PyTorch's kernel computes it.
-        return Refusal(f"{type(error).__name__}: {error}")
+    except Exception as error:
+        return refusal_of(error)
 
 
 def _ask(process: subprocess.Popen[bytes], request: Request) -> Answer | Refusal:
@@ -122,7 +122,7 @@ def _ask(process: subprocess.Popen[bytes], request: Request) -> Answer | Refusal
         process.stdin.flush()
         return pickle.load(process.stdout)
     except (OSError, EOFError) as error:
-        return Refusal(f"the process that compiles it ended: {error}")
+        return Failure(f"the process that compiles it ended: {error}")
 
 
 def _let_others_capture() -> None:

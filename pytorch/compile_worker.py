@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from convir.analysis.refusal import Refusal
-from convir.pytorch.compilation import Source, compiled, planned, source_of
+from convir.pytorch.compilation import Source, compiled, planned, refusal_of, source_of
 
 if TYPE_CHECKING:
     from convir.lowering.kernels.target import Target
@@ -52,8 +52,8 @@ def answer(request: Request) -> Answer | Refusal:
             return plan if isinstance(plan, Refusal) else Answer(source, plan)
         found = compiled(signature, source, size)
         return found if isinstance(found, Refusal) else Answer(source)
-    except Exception as error:  # Whatever it is, PyTorch's kernel computes it.
-        return Refusal(f"{type(error).__name__}: {error}")
+    except Exception as error:
+        return refusal_of(error)
 
 
 def main() -> None:

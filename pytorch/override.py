@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from convir.pytorch import dispatch, native
+from convir.pytorch import bypasses, dispatch, native
 from convir.pytorch.native_dispatch import NativeDispatch, native_code
 from convir.pytorch.rows import census_json, census_text
 from convir.pytorch.settings import WORKSPACE_BYTES, Settings
@@ -32,6 +32,8 @@ KEYS = ("CPU", "CUDA")
 
 _lock = threading.RLock()
 _library: Any = None
+_counting: list[Any] = []
+"""The libraries that count what bypasses the override."""
 _everywhere = False
 """Whether the library takes the calls of all threads, or of `_scope` alone."""
 _scope = threading.local()
@@ -128,32 +130,35 @@ def _register(*, everywhere: bool) -> None:
         if _everywhere or not everywhere:
             return
         _unregister()
-    if everywhere and _register_native():
-        return
-    library: Any = torch.library.Library("aten", "IMPL")
     with warnings.catch_warnings():
         # PyTorch says of the first operator that it is overridden, which was asked for.
         warnings.filterwarnings("ignore", "Warning only once for all operators")
-        for key in KEYS:
-            for name, function in dispatch.implementations(key).items():
-                chosen = function if everywhere else _scoped(function, native.own_kernel(name, key))
-                library.impl(name, chosen, key, with_keyset=True)
-    _library, _everywhere = library, everywhere
+        library = _native_library() if everywhere else None
+        _library = _python_library(everywhere=everywhere) if library is None else library
+        if everywhere:
+            _counting.extend(bypasses.counted())
+    _everywhere = everywhere
 
 
-def _register_native() -> bool:
-    """Have machine code dispatch the calls of all threads, if there is such code by now."""
-    global _library, _everywhere
+def _native_library() -> NativeDispatch | None:
+    """Dispatch by machine code, if there is such code by now."""
     code = native_code.loaded(_change_over)
     if code is None:
-        return False
+        return None
     try:
-        library = NativeDispatch(code)
+        return NativeDispatch(code)
     except RuntimeError as error:
         native.warn_once(f"convolutions are dispatched by Python: {error}")
-        return False
-    _library, _everywhere = library, True
-    return True
+        return None
+
+
+def _python_library(*, everywhere: bool) -> Any:
+    library: Any = torch.library.Library("aten", "IMPL")
+    for key in KEYS:
+        for name, function in dispatch.implementations(key).items():
+            chosen = function if everywhere else _scoped(function, native.own_kernel(name, key))
+            library.impl(name, chosen, key, with_keyset=True)
+    return library
 
 
 def _change_over() -> None:
@@ -166,6 +171,8 @@ def _change_over() -> None:
 
 def _unregister() -> None:
     global _library, _everywhere
+    while _counting:
+        _counting.pop()._destroy()
     if _library is not None:
         _library._destroy()
     _library, _everywhere = None, False

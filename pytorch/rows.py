@@ -67,6 +67,8 @@ class CensusRow:
 
 _lock = threading.Lock()
 _rows: dict[Signature, Row] = {}
+_bypasses: dict[tuple[str, Signature], Row] = {}
+"""By operator what never called `aten::convolution`."""
 
 
 def row_of(signature: Signature) -> tuple[Row, bool]:
@@ -77,6 +79,13 @@ def row_of(signature: Signature) -> tuple[Row, bool]:
             return found, False
         row = _rows[signature] = Row(signature)
         return row, True
+
+
+def bypass_of(operator: str, signature: Signature) -> Row:
+    """The row of a convolution that another operator computes, which PyTorch runs."""
+    with _lock:
+        reason = f"PyTorch was asked for {operator}, which is not overridden"
+        return _bypasses.setdefault((operator, signature), Row(signature, reason=reason))
 
 
 def count_rows() -> int:
@@ -94,15 +103,20 @@ def forget_rows() -> None:
     """Drop all rows: what was decided for a signature is asked again."""
     with _lock:
         _rows.clear()
+        for row in _bypasses.values():
+            row.pytorch_calls = 0
 
 
 def census() -> list[CensusRow]:
     """A row for each shape and direction that PyTorch was asked for while convir was enabled.
 
-    Calls of a backward pass count for each gradient that was asked for. Rows of a function that
-    bypasses `aten::convolution` are not seen: `docs/pytorch.md` lists those.
+    Calls of a backward pass count for each gradient that was asked for. Fused convolutions that
+    bypass `aten::convolution` have rows too, without strides; `docs/pytorch.md` lists what is not
+    seen.
     """
-    return [_shown(row) for row in known_rows()]
+    with _lock:
+        bypasses = [row for row in _bypasses.values() if row.pytorch_calls]
+    return [_shown(row) for row in (*known_rows(), *bypasses)]
 
 
 def census_json() -> str:

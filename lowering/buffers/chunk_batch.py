@@ -10,6 +10,9 @@ is taken, and one arena serves all chunks in turn. Preconditions: the batch can 
 (`passes.builders.resized_batch`). The batch is the leading dimension of every argument and result
 that has it, so that a chunk is a piece of memory. Nothing is reduced over the batch, so that no
 chunk depends on another, or adds to its result. Without a budget, or within it, nothing changes.
+On a GPU the workspace of kernels counts too (copies in another layout, partial sums); where that
+alone exceeds the budget, and the batch cannot be chunked, nothing changes either, and a remark says
+why.
 """
 
 from __future__ import annotations
@@ -38,6 +41,8 @@ from convir.dialects.diagnostics import DiagnosticError, error_at
 from convir.dialects.kernel import ops as kernel
 from convir.dialects.rt import ops as rt
 from convir.lowering.buffers.buffer_type import buffer_type
+from convir.lowering.buffers.workspace import launch_scratch
+from convir.lowering.kernels.cuda.launch import POINTER_ALIGNMENT
 from convir.passes.builders.resized_batch import with_batch
 from convir.passes.manager import remarks
 from convir.passes.manager.option_checks import check_workspace
@@ -48,6 +53,8 @@ if TYPE_CHECKING:
 
     from xdsl.context import Context
 
+    from convir.lowering.kernels.target import Target
+
 
 @dataclass(frozen=True, eq=False)
 class _Lowered:
@@ -56,9 +63,16 @@ class _Lowered:
     size: int
     kernels: tuple[kernel.FuncOp, ...]
     program: func.FuncOp
+    scratch: int
+    """Bytes of the launch that needs most beside the arena."""
 
     @property
     def peak(self) -> int:
+        """The bytes of its temporaries."""
+        return self.arena + self.scratch
+
+    @property
+    def arena(self) -> int:
         """The bytes of its arena."""
         arenas = [op for op in self.program.body.block.ops if isinstance(op, rt.ArenaOp)]
         return sum(rt.buffer_bytes(arena.memory.type) for arena in arenas)
@@ -70,6 +84,7 @@ class _Chunker:
     module: ModuleOp
     function: func.FuncOp
     lowering: tuple[ModulePass, ...]
+    gpu: Target | None
 
     @property
     def name(self) -> str:
@@ -88,12 +103,13 @@ class _Chunker:
             PassPipeline(self.lowering).apply(self.ctx, resized)
         kernels = tuple(op for op in resized.ops if isinstance(op, kernel.FuncOp))
         program = next(op for op in resized.ops if isinstance(op, func.FuncOp))
+        scratch = max((launch_scratch(each, self.gpu) for each in kernels), default=0)
         for kernel_func in kernels:
             kernel_func.sym_name = StringAttr(_kernel_name(kernel_func.sym_name.data, size))
         for launch in [op for op in program.body.block.ops if isinstance(op, rt.LaunchOp)]:
             callee = _kernel_name(launch.callee.root_reference.data, size)
             launch.callee = SymbolRefAttr(callee)
-        return _Lowered(size, kernels, program)
+        return _Lowered(size, kernels, program, scratch)
 
     def chunks(self, full: _Lowered, budget: int) -> list[_Lowered] | Refusal:
         """Lowerings for the largest chunk whose peak is within `budget`, as often as the batch of
@@ -136,8 +152,8 @@ class _Chunker:
         block = Block(arg_types=types)
         for argument, old in zip(block.args, self.function.body.block.args, strict=False):
             argument.name_hint = old.name_hint
-        peak = max(chunk.peak for chunk in chunks)
-        arena = rt.ArenaOp(peak) if peak else None
+        size = max(chunk.arena for chunk in chunks)
+        arena = rt.ArenaOp(size) if size else None
         if arena is not None:
             block.add_op(arena)
         done = 0
@@ -166,6 +182,12 @@ def _leading_only(whole: Attribute, piece: Attribute, *, is_output: bool) -> Ref
     )
     differing = [dim for dim, (all_, some) in enumerate(sizes) if all_ != some]
     return None if differing == [0] else Refusal("the batch is not the leading dimension")
+
+
+def _is_unaligned(program: func.FuncOp) -> bool:
+    """Whether kernels of a GPU, which load vectors, would read or write views as they cannot."""
+    views = [op for op in program.body.block.ops if isinstance(op, rt.ViewOp)]
+    return any(view.offset.value.data % POINTER_ALIGNMENT for view in views)
 
 
 def _append(block: Block, chunk: _Lowered, arena: rt.ArenaOp | None, done: int) -> None:
@@ -228,7 +250,9 @@ class ChunkedLowering(ModulePass):
     passes: tuple[ModulePass, ...]
     """The whole lowering, without a budget."""
     workspace_bytes: int | None = None
-    """The most that an arena may take, in bytes; None for no limit."""
+    """The most that temporaries may take, in bytes; None for no limit."""
+    gpu: Target | None = None
+    """What cuda kernels are chosen for; None for the host."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run on every function on tensors.
@@ -242,7 +266,9 @@ class ChunkedLowering(ModulePass):
             return
         for function in [f for f in op.ops if isinstance(f, func.FuncOp)]:
             if function.body.blocks and rt.PROGRAM_ATTR not in function.attributes:
-                self._chunk(_Chunker(ctx, op, function, self.passes), self.workspace_bytes)
+                self._chunk(
+                    _Chunker(ctx, op, function, self.passes, self.gpu), self.workspace_bytes
+                )
 
     def _chunk(self, chunker: _Chunker, budget: int) -> None:
         batch = _batch_of(chunker.function)
@@ -255,11 +281,16 @@ class ChunkedLowering(ModulePass):
         if full.peak <= budget:
             return
         chunks = chunker.chunks(full, budget)
-        if isinstance(chunks, Refusal):
-            raise _failure(chunker, full, budget, chunks)
-        program = chunker.stitched(chunks, full)
-        if isinstance(program, Refusal):
-            raise _failure(chunker, full, budget, program)
+        program = chunks if isinstance(chunks, Refusal) else chunker.stitched(chunks, full)
+        if full.arena <= budget and not isinstance(program, Refusal) and _is_unaligned(program):
+            program = Refusal(f"a chunk would not begin at a multiple of {POINTER_ALIGNMENT} bytes")
+        if isinstance(chunks, Refusal) or isinstance(program, Refusal):
+            why = chunks if isinstance(chunks, Refusal) else program
+            assert isinstance(why, Refusal)
+            if full.arena > budget:
+                raise _failure(chunker, full, budget, why)
+            remarks.refused(self.name, chunker.function, why.reason)
+            return
         remarks.fired(
             self.name,
             chunker.function,

@@ -28,6 +28,20 @@ def launch_workspace(callee: kernel.FuncOp, device: str, constants: Collection[i
     return 0 if config is None else workspace_bytes(KernelBody(callee), config, constants)
 
 
+def launch_scratch(callee: kernel.FuncOp, gpu: Target | None) -> int:
+    """Bytes of workspace of one launch of `callee` on a GPU, which stand behind the arena; none on
+    the host, whose arenas hold it.
+    """
+    config = None if gpu is None else config_of(callee, CUDA)
+    if gpu is None or config is None:
+        return 0
+    # The host needs none of the kernel families.
+    from convir.lowering.kernels.registry import plan_kernel  # noqa: PLC0415
+
+    plan = plan_kernel(callee, config, gpu)
+    return 0 if isinstance(plan, Refusal) else sum(plan.workspace)
+
+
 def launch_state(callee: kernel.FuncOp, gpu: Target | None) -> tuple[int, ...]:
     """Bytes of each persistent memory of a launch of `callee` on a GPU; none on the host.
 

@@ -320,6 +320,8 @@ class CudaProgram:
             for kernel in chosen:
                 kernel.launch(memories, stream)
 
+        if any(at % POINTER_ALIGNMENT for _, at in buffers):  # Views, wherever their arrays begin.
+            aligned = [launch]
         return launch, aligned
 
     def _unaligned(self, number: int, places: Mapping[Pointer, Place]) -> list[LoadedKernel]:

@@ -92,6 +92,49 @@ def test_real_times_are_measured() -> None:
         assert row().pytorch_us > 0
 
 
+def test_the_worst_sitting_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One in which PyTorch's kernel was slow does not take the row."""
+    calls: list[str] = []
+
+    def clock(call: Any) -> float:
+        calls.append(call())
+        warm, sitting = 4, 2 * choices.ROUNDS
+        is_slow = (len(calls) - warm - 1) // sitting == 1
+        return {"ours": 1e-5, "theirs": 4e-5 if is_slow else 0.99e-5}[calls[-1]]
+
+    monkeypatch.setattr(choices, "host_seconds", clock)
+    with convir.pytorch.enabled(prefer="convir", wait=True):
+        F.conv2d(X, W)
+        (found,) = rows.known_rows()
+    choice = choices._measured(found.signature, lambda: "ours", lambda: "theirs")  # pyright: ignore[reportPrivateUsage]
+    assert (choice.convir_us, choice.pytorch_us) == pytest.approx((10, 9.9))
+    assert not choice.takes
+    assert calls.count("ours") == calls.count("theirs") == 2 + choices.SITTINGS * choices.ROUNDS
+
+
+@pytest.mark.parametrize("late", [0, 1, 9])
+def test_times_without_waits_for_the_host(monkeypatch: pytest.MonkeyPatch, late: int) -> None:
+    """A call that was enqueued after the GPU had begun is timed again, behind a longer wait."""
+    busy: list[int] = []
+
+    class Event:
+        def __init__(self, **_: object) -> None: ...
+        def record(self) -> None: ...
+        def synchronize(self) -> None: ...
+
+        def query(self) -> bool:
+            return len(busy) <= late
+
+        def elapsed_time(self, _: object) -> float:
+            return 2.0
+
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "_sleep", busy.append, raising=False)
+    assert choices.gpu_seconds(lambda: None) == pytest.approx(2e-3)
+    assert len(busy) == min(late + 1, 3)
+    assert busy == sorted(set(busy))
+
+
 def test_compilation_in_the_background() -> None:
     """PyTorch's kernel runs until ours is there, and a later call changes over."""
     with convir.pytorch.enabled(prefer="convir"):

@@ -213,3 +213,76 @@ def test_compiled_code(mode: str, dynamic: bool) -> None:
             want = net(x).detach()
             assert places(y) == places(want)
             torch.testing.assert_close(ours, want, rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.parametrize("width", [8191, 8192, 8189])
+def test_chunks_of_a_batch_in_little_workspace(width: int) -> None:
+    x = torch.randn(8, 64, width, dtype=torch.float16, device="cuda")
+    w = torch.randn(64, 64, 3, dtype=torch.float16, device="cuda") / 14
+    want = F.conv1d(x, w, stride=2)
+    with convir.pytorch.enabled(prefer="convir", wait=True, workspace_bytes=6 << 20):
+        got = F.conv1d(x, w, stride=2)
+        (row,) = convir.pytorch.census()
+    assert row.runs == "convir" or "temporaries" in row.reason
+    _close(got, want)
+
+
+@pytest.mark.parametrize("taps", [1, 3])
+def test_more_than_2_to_the_31_elements(taps: int) -> None:
+    """Ours or PyTorch's kernel, which the census says; the values at the far end are right."""
+    _needs(40 << 30)
+    x = torch.randn(33, 64, 1024, 1024, dtype=torch.float16, device="cuda")
+    x = x.to(memory_format=torch.channels_last)
+    assert x.numel() > 1 << 31
+    w = torch.randn(16, 64, taps, taps, dtype=torch.float16, device="cuda") / 16
+    w = w.to(memory_format=torch.channels_last).requires_grad_()
+    pad = taps // 2
+    with convir.pytorch.enabled(prefer="convir", wait=True):
+        y = F.conv2d(x, w, padding=pad)
+        dy = torch.zeros_like(y)
+        dy[-1:] = torch.randn_like(dy[-1:])
+        (dw,) = torch.autograd.grad(y, w, dy)
+        rows = convir.pytorch.census()
+    assert all(row.runs == "convir" or row.reason for row in rows), rows
+    last = slice(-1, None)
+    want = F.conv2d(x[last], w, padding=pad)
+    torch.testing.assert_close(y[last], want, rtol=2e-2, atol=5e-2)
+    torch.testing.assert_close(y[:1], F.conv2d(x[:1], w, padding=pad), rtol=2e-2, atol=5e-2)
+    (exact,) = torch.autograd.grad(want, w, dy[last])
+    scale = float(exact.float().abs().max())
+    torch.testing.assert_close(dw.float() / scale, exact.float() / scale, rtol=0, atol=2e-2)
+
+
+def _needs(size: int) -> None:
+    free, _ = torch.cuda.mem_get_info()
+    if free < size:
+        pytest.skip(f"{free >> 30} GiB are free on the GPU, not {size >> 30}")
+
+
+def test_a_full_gpu(caplog: pytest.LogCaptureFixture) -> None:
+    """PyTorch's own error where not even its kernel has the memory; ours is given up once."""
+    x, w = _operands()
+    x = x.repeat(64, 1, 8, 8)
+    x = x.to(memory_format=torch.channels_last)
+    with convir.pytorch.enabled(prefer="convir", wait=True):
+        want = F.conv2d(x, w, padding=1)
+        (row,) = convir.pytorch.census()
+        assert row.runs == "convir"
+        size = want.numel() * want.element_size()
+        full: list[Any] = []
+        torch.cuda.empty_cache()
+        total = torch.cuda.get_device_properties(0).total_memory
+        torch.cuda.set_per_process_memory_fraction(
+            (torch.cuda.memory_reserved() + size // 2) / total
+        )
+        try:
+            with pytest.raises(torch.OutOfMemoryError):
+                full.extend(F.conv2d(x, w, padding=1) for _ in range(8))
+        finally:
+            full.clear()
+            torch.cuda.set_per_process_memory_fraction(1.0)
+        (row,) = convir.pytorch.census()
+        assert row.runs == "pytorch"
+        assert row.reason.startswith("it failed: ")
+        _close(F.conv2d(x, w, padding=1), want)
+    assert caplog.text.count("convir gives a convolution back to PyTorch") == 1
