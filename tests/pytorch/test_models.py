@@ -78,7 +78,7 @@ def same(name: str, device: str, dynamic: bool, **options: Any) -> None:
             for row in known_rows():  # Compiled beside each other.
                 if row.waiting is not None:
                     row.waiting.program.result()
-            eager = outcome(model, model, batch)
+            eager = ours = outcome(model, model, batch)
             for _ in range(4 if device == "cuda" else 1):  # Before it captures its own graphs.
                 ours = outcome(model, compiled, batch)
             taken = {row.runs for row in convir.pytorch.census()}

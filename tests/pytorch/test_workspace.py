@@ -34,7 +34,11 @@ def signature(direction: Pass, width: int) -> Signature:
 
 def plan(monkeypatch: pytest.MonkeyPatch, asked: Signature, size: int) -> CudaPlan | Refusal:
     """Without the machine code."""
-    monkeypatch.setattr(toolchain, "compile_cubin", lambda *_: b"")
+
+    def nothing(*_: object) -> bytes:
+        return b""
+
+    monkeypatch.setattr(toolchain, "compile_cubin", nothing)
     source = source_of(asked)
     assert not isinstance(source, Refusal)
     return planned(asked, source, size, DEFAULT_TARGET)
