@@ -1,7 +1,7 @@
 """`python -m convir.prebuild`: convolutions and models in, their kernels into the user's cache.
 
     python -m convir.prebuild --records
-    python -m convir.prebuild --commands-file suite.txt --target h200 --jobs 16
+    python -m convir.prebuild --commands-file suite.txt --target NAME --jobs 16
     python -m convir.prebuild 'LINE' MODEL.onnx
     python -m convir.prebuild --check --commands-file suite.txt
 
@@ -80,7 +80,7 @@ def _parser() -> ArgumentParser:
     add(
         "--target",
         metavar="GPU",
-        help="what to compile for: the name of a file of targets/, such as h200, or "
+        help="what to compile for: the name of a file of targets/, or "
         "ARCH:MULTIPROCESSORS:SHARED_BYTES[:NAME]; by default the GPU here",
     )
     add("--jobs", type=natural, default=0, metavar="N", help="processes (one for each core)")
