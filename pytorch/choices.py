@@ -14,9 +14,9 @@ import torch
 
 from convir.analysis.refusal import Refusal
 from convir.pytorch import native
-from convir.pytorch.compilation import Failure, gpu_index, kernel_of
-from convir.pytorch.compile_pool import compile_now, pool
-from convir.pytorch.native_program import words_of
+from convir.pytorch.compile.compilation import Failure, gpu_index, kernel_of
+from convir.pytorch.compile.pool import compile_now, pool
+from convir.pytorch.machine_code.program import words_of
 from convir.pytorch.rows import count_rows
 from convir.pytorch.signature import swaps_operands
 from convir.pytorch.taken import on_cuda, on_host
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Future
 
-    from convir.pytorch.compilation import Compiled
+    from convir.pytorch.compile.compilation import Compiled
     from convir.pytorch.rows import Row
     from convir.pytorch.settings import Settings
     from convir.pytorch.signature import Signature

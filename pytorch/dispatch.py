@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from convir.pytorch.signature import Pass
 
 Words: TypeAlias = tuple[int, ...]
-"""A program (`native_program.words_of`)."""
+"""A program (`machine_code.program.words_of`)."""
 
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
 _private: Any = import_module("torch._C")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from convir.pytorch import bypasses, dispatch, native
-from convir.pytorch.native_dispatch import NativeDispatch, native_code
+from convir.pytorch.machine_code.dispatch import NativeDispatch, native_code
 from convir.pytorch.rows import census_json, census_text
 from convir.pytorch.settings import WORKSPACE_BYTES, Settings
 

@@ -10,10 +10,11 @@ torch: Any = pytest.importorskip("torch")
 
 import convir.pytorch  # noqa: E402
 from convir.analysis.refusal import Refusal  # noqa: E402
-from convir.pytorch import choices, compile_pool, compile_worker, native  # noqa: E402
+from convir.pytorch import choices, native  # noqa: E402
 from convir.pytorch.choices import change_over, settle  # noqa: E402
-from convir.pytorch.compilation import Failure, refusal_of  # noqa: E402
-from convir.pytorch.compile_worker import Request, answer  # noqa: E402
+from convir.pytorch.compile import pool, worker  # noqa: E402
+from convir.pytorch.compile.compilation import Failure, refusal_of  # noqa: E402
+from convir.pytorch.compile.worker import Request, answer  # noqa: E402
 from convir.pytorch.dispatch import forget  # noqa: E402
 from convir.pytorch.rows import Row, known_rows  # noqa: E402
 from convir.pytorch.settings import Settings  # noqa: E402
@@ -108,7 +109,7 @@ def test_a_background_process_without_its_compiler(monkeypatch: pytest.MonkeyPat
     def missing(*_: object) -> None:
         raise ImportError("No module named 'llvmlite'")
 
-    monkeypatch.setattr(compile_worker, "planned", missing)
+    monkeypatch.setattr(worker, "planned", missing)
     gpu: Any = object()
     assert answer(Request(ON_GPU, 0, gpu)) == Failure("ImportError: No module named 'llvmlite'")
 
@@ -119,7 +120,7 @@ def test_no_compiler_on_the_cpu(
     def missing(*_: object) -> None:
         raise ImportError("No module named 'llvmlite'")
 
-    monkeypatch.setattr(compile_pool, "compiled", missing)
+    monkeypatch.setattr(pool, "compiled", missing)
     x, w = torch.randn(2, 4, 7, 7), torch.randn(3, 4, 3, 3)
     want = F.conv2d(x, w), F.conv2d(x[:1], w)
     with convir.pytorch.enabled(prefer="convir", wait=True):

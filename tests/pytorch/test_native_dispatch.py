@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 
 import convir.pytorch  # noqa: E402
 from convir.pytorch import dispatch, override  # noqa: E402
-from convir.pytorch.native_dispatch import NativeDispatch, native_code  # noqa: E402
+from convir.pytorch.machine_code.dispatch import NativeDispatch, native_code  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -6,7 +6,7 @@ import pytest
 
 from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.target import DEFAULT_TARGET
-from convir.pytorch.compilation import planned, source_of
+from convir.pytorch.compile.compilation import planned, source_of
 from convir.pytorch.layouts import strides_of
 from convir.pytorch.signature import Options, Pass, Signature, Tensor
 from convir.runtime.cuda import toolkit

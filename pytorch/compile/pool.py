@@ -17,15 +17,22 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from convir.analysis.refusal import Refusal
-from convir.pytorch.compilation import Failure, compiled, gpu_index, gpu_of, refusal_of, source_of
-from convir.pytorch.compile_worker import Request
+from convir.pytorch.compile.compilation import (
+    Failure,
+    compiled,
+    gpu_index,
+    gpu_of,
+    refusal_of,
+    source_of,
+)
+from convir.pytorch.compile.worker import Request
 from convir.runtime.cores import available_cores
 from convir.runtime.cuda import toolkit
 from convir.runtime.devices import HOST
 
 if TYPE_CHECKING:
-    from convir.pytorch.compilation import Compiled
-    from convir.pytorch.compile_worker import Answer
+    from convir.pytorch.compile.compilation import Compiled
+    from convir.pytorch.compile.worker import Answer
     from convir.pytorch.signature import Signature
 
 MOST_PROCESSES = 8
@@ -89,7 +96,7 @@ class CompilePool:
 
     def _start(self) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(
-            [sys.executable, "-m", "convir.pytorch.compile_worker"],
+            [sys.executable, "-m", "convir.pytorch.compile.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},

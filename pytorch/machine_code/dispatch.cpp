@@ -2,9 +2,9 @@
 //
 // A call becomes words: sizes, strides, dtypes, options. Words that a table has are a call that was
 // decided: PyTorch's composite kernel runs it, or the program of the entry is enqueued on the
-// current stream. All other calls go to Python (`dispatch.py`), which decides, and puts them here.
+// current stream. All other calls go to Python (`../dispatch.py`), which decides, and puts them here.
 //
-// Compiled for the PyTorch that is installed, against its own headers (`native_dispatch.py`).
+// Compiled for the PyTorch that is installed, against its own headers (`dispatch.py`).
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -295,7 +295,7 @@ backward(DispatchKeySet, const Tensor &dy, const Tensor &x, const Tensor &w,
   return {dx, dw, at::_ops::sum_dim_IntList::call(dy, but_channels, false, std::nullopt)};
 }
 
-// Words of a program, from `native_program.py`.
+// Words of a program, from `program.py`.
 struct Reader {
   const int64_t *at;
   int64_t next() { return *at++; }

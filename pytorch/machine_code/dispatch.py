@@ -1,6 +1,6 @@
 """The dispatch of calls that are decided, in machine code: Python is asked once for each shape.
 
-`native_dispatch.cpp` holds kernels of `aten::convolution` and its backward. It is compiled by the
+`dispatch.cpp` holds kernels of `aten::convolution` and its backward. It is compiled by the
 machine's C++ compiler against the headers of the PyTorch that is installed, in the background, and
 kept in the user's cache. Until that is done, or where it cannot be, Python dispatches every call.
 """
@@ -53,7 +53,7 @@ class NativeDispatch:
         """Register them, and Python's for calls that are not decided.
 
         Args:
-            code: `native_dispatch.cpp`, loaded.
+            code: `dispatch.cpp`, loaded.
 
         Raises:
             RuntimeError: PyTorch refuses a kernel.
@@ -204,7 +204,7 @@ def _opened(content: bytes) -> ctypes.CDLL:
 
 
 def _source() -> bytes:
-    return resources.files("convir.pytorch").joinpath("native_dispatch.cpp").read_bytes()
+    return resources.files("convir.pytorch.machine_code").joinpath("dispatch.cpp").read_bytes()
 
 
 def _key() -> str:
@@ -219,7 +219,7 @@ def _compiled() -> bytes | None:
     if compiler is None:
         return _without("there is no C++ compiler")
     with tempfile.TemporaryDirectory(prefix="convir-") as scratch:
-        source, made = Path(scratch) / "native_dispatch.cpp", Path(scratch) / "made.so"
+        source, made = Path(scratch) / "dispatch.cpp", Path(scratch) / "made.so"
         source.write_bytes(_source())
         command = [
             compiler,

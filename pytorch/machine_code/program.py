@@ -1,4 +1,4 @@
-"""A program on a GPU as words, for `native_dispatch.cpp` to enqueue."""
+"""A program on a GPU as words, for `dispatch.cpp` to enqueue."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A process that compiles in the background, and leaves what it made in the caches on disk.
 
-`python -m convir.pytorch.compile_worker` reads requests from its standard input and writes answers
+`python -m convir.pytorch.compile.worker` reads requests from its standard input and writes answers
 to its standard output, each a pickled object, until the input ends. PyTorch is not imported.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from convir.analysis.refusal import Refusal
-from convir.pytorch.compilation import Source, compiled, planned, refusal_of, source_of
+from convir.pytorch.compile.compilation import Source, compiled, planned, refusal_of, source_of
 
 if TYPE_CHECKING:
     from convir.lowering.kernels.target import Target
@@ -70,6 +70,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    from convir.pytorch import compile_worker  # The classes of pickled objects have one home.
+    from convir.pytorch.compile import worker  # The classes of pickled objects have one home.
 
-    compile_worker.main()
+    worker.main()

@@ -1,0 +1,1 @@
+"""Programs for signatures, compiled in the background by processes of their own."""

@@ -1,0 +1,1 @@
+"""Calls that are decided, dispatched by C++ that the user's compiler makes."""
