@@ -30,7 +30,7 @@ NUMBERS = "%shared.numbers"
 
 _NAME = r'(?:"[^"]*"|[-\w.$]+)'
 _LITERAL = re.compile(r"(?<![\w%@.\"-])-?\d+(?![\w.\"])")
-"""An integer that is no part of a name, a type or a float."""
+"""An integer that is not a part of a name, a type or a float."""
 _SYMBOL = re.compile(f"@{_NAME}")
 _DEFINED = re.compile(rf"^(?:define [^@]*)?(@{_NAME})(?=\(| =)", re.MULTILINE)
 _DEFINITION = re.compile(r"^define [^@]*(?P<name>@s\d+)\((?P<arguments>[^()]*)\)")
