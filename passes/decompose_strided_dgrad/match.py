@@ -6,7 +6,7 @@ indexes it and nothing else. A dimension that has only margins is padded; any ot
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING
@@ -133,10 +133,13 @@ def read_scattered(
         if covers(digits):
             continue
         margins = _margins(digits)
-        if margins is not None:
+        if margins is not None and not _single(digits):
             padded[dim] = margins
             continue
         found = _split(dims, position, dim, digits)
+        if margins is not None and (isinstance(found, Refusal) or found.window.taps == 1):
+            padded[dim] = margins
+            continue
         if isinstance(found, Refusal):
             kept[dim] = found.reason
         else:
@@ -149,6 +152,11 @@ def read_scattered(
     if count > MOST_COMBINATIONS:
         return Refusal(f"it has {count} phases, more than {MOST_COMBINATIONS}")
     return ScatteredOperand(dims, position, scatter, tuple(split), padded, kept)
+
+
+def _single(digits: Digits) -> bool:
+    """Whether a dimension holds one element, which may stand for any distance of elements."""
+    return len(digits) == 1 and digits[0].size == 1
 
 
 def _margins(digits: Digits) -> tuple[int, int] | None:
@@ -192,6 +200,8 @@ def _split(dims: ContractionDims, position: int, dim: int, digits: Digits) -> Sp
     )
     if window is None or _result_size(dims, output) != window.outputs:
         return Refusal(f"{where} is read or scattered with dynamic sizes, offsets or strides")
+    if _single(digits) and (window.stride, window.dilation) == (1, 1):
+        window = replace(window, spacing=window.taps)
     return SplitDim(dim, output, tap, window)
 
 

@@ -20,9 +20,9 @@ reader is a contraction; a scattered dimension of static sizes is read through a
 taps, whose two loops index no other dimension of the operand, and whose tap indexes one dimension
 of the filter alone. Holes count as zero: 0 · Inf is dropped.
 
-Where there are as many taps as the stride and nothing is shifted, a pixel shuffle of one product
+Where the taps are whole strides, a pixel shuffle of one product
 (`convir.passes.decompose_strided_dgrad.pixel_shuffle`) does the same, and stands for many phases of
-few columns.
+few columns. A dimension that holds one element may have any stride: it has as many phases as taps.
 
 It fires where `costs` says that this is cheaper than the scatter and a contraction that
 multiplies its holes; with the option `force` always.
@@ -35,6 +35,7 @@ from functools import partial
 from math import inf, prod
 from typing import TYPE_CHECKING
 
+from xdsl.dialects.tensor import InsertSliceOp
 from xdsl.passes import ModulePass
 
 from convir.analysis.cost import size_in_bytes
@@ -71,8 +72,18 @@ def plan_decomposition(
         costs: the rates that decide.
         force: whether it is rewritten even if the scatter is cheaper.
     """
-    if not scatter.strided:
+    if scatter.strided:
+        return _plan(op, position, scatter, costs=costs, force=force)
+    single = any(placement.size == 1 and not placement.covers for placement in scatter.placements)
+    if not single or not isinstance(scatter.op, InsertSliceOp):
         return NoMatch()
+    plan = _plan(op, position, scatter, costs=costs, force=False)
+    return NoMatch() if isinstance(plan, Refusal) else plan
+
+
+def _plan(
+    op: Operation, position: int, scatter: Scatter, *, costs: MachineCosts, force: bool
+) -> Decomposition | PixelShuffle | Refusal:
     dims = contraction_of(op, scatter)
     if isinstance(dims, Refusal):
         return dims
@@ -81,7 +92,7 @@ def plan_decomposition(
         return Refusal(f"in {op.name}, which reads it, {operand}")
     count = sum(all(phase.taps for phase in phases) for phases in operand.combinations)
     shuffled = plan_shuffle(operand)
-    shuffle_us = inf if isinstance(shuffled, Refusal) else _shuffle_us(operand, costs)
+    shuffle_us = inf if isinstance(shuffled, Refusal) else _shuffle_us(shuffled, costs)
     phases_us = _phases_us(operand, costs) if force or count <= MAX_PHASES else inf
     holes_us = inf if force else _holes_us(operand, costs)
     if not isinstance(shuffled, Refusal) and shuffle_us < min(phases_us, holes_us):
@@ -102,10 +113,19 @@ def _phases_us(operand: ScatteredOperand, costs: MachineCosts) -> float:
     return products_us(costs, products, element_type_of(operand.operand.value))
 
 
-def _shuffle_us(operand: ScatteredOperand, costs: MachineCosts) -> float:
+def _shuffle_us(plan: PixelShuffle, costs: MachineCosts) -> float:
     """One product, and a pass that reads and writes its result."""
-    one = _product(operand, operand.combinations[0])
-    wide = Product(one.rows, one.columns * len(operand.combinations), one.depth, one.groups)
+    operand, whole = plan.operand, _product(plan.operand)
+    results = [split.window.outputs for split in operand.split]
+    blocks = prod(block.count for block in plan.blocks)
+    taps = prod(split.window.taps for split in operand.split)
+    left = prod(block.taps for block in plan.blocks)
+    wide = Product(
+        whole.rows // prod(results) * blocks,
+        whole.columns * plan.places,
+        whole.depth // taps * left,
+        whole.groups,
+    )
     moved = 2 * size_in_bytes(operand.dims.out.value.type, ASSUMED_SIZE)
     element_type = element_type_of(operand.operand.value)
     return products_us(costs, [wide], element_type) + pass_us(costs, moved)

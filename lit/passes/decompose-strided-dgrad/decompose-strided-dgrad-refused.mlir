@@ -38,14 +38,14 @@ func.func @many_small_phases(%x: tensor<1x2x1xf32>, %w: tensor<1x41x1xf32>) -> t
   return %r : tensor<1x40x1xf32>
 }
 
-// 14 x 14 phases: too many, and a padded filter is not a pixel shuffle.
-// REMARK:      tensor.insert_slice not rewritten: it has 196 phases, more than 64, and a block is cut off along dimension 1
+// 14 x 14 phases: too many, and 15 taps are not whole strides.
+// REMARK:      tensor.insert_slice not rewritten: it has 196 phases, more than 64, and its taps are not whole strides along dimension 1
 // CHECK-LABEL: func.func @too_many_phases
-func.func @too_many_phases(%x: tensor<2x4x4x8xf32>, %w: tensor<3x14x14x8xf32>) -> tensor<2x54x54x3xf32> {
-  %zeros = arith.constant dense<0.0> : tensor<2x67x67x8xf32>
+func.func @too_many_phases(%x: tensor<2x4x4x8xf32>, %w: tensor<3x15x15x8xf32>) -> tensor<2x54x54x3xf32> {
+  %zeros = arith.constant dense<0.0> : tensor<2x68x68x8xf32>
   %init = arith.constant dense<0.0> : tensor<2x54x54x3xf32>
-  %s = tensor.insert_slice %x into %zeros[0, 12, 12, 0] [2, 4, 4, 8] [1, 14, 14, 1] : tensor<2x4x4x8xf32> into tensor<2x67x67x8xf32>
-  %r = linalg.generic {indexing_maps = [affine_map<(n, h, w, f, r, s, c) -> (n, h + r, w + s, c)>, affine_map<(n, h, w, f, r, s, c) -> (f, r, s, c)>, affine_map<(n, h, w, f, r, s, c) -> (n, h, w, f)>], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]} ins(%s, %w : tensor<2x67x67x8xf32>, tensor<3x14x14x8xf32>) outs(%init : tensor<2x54x54x3xf32>) {
+  %s = tensor.insert_slice %x into %zeros[0, 12, 12, 0] [2, 4, 4, 8] [1, 14, 14, 1] : tensor<2x4x4x8xf32> into tensor<2x68x68x8xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(n, h, w, f, r, s, c) -> (n, h + r, w + s, c)>, affine_map<(n, h, w, f, r, s, c) -> (f, r, s, c)>, affine_map<(n, h, w, f, r, s, c) -> (n, h, w, f)>], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]} ins(%s, %w : tensor<2x68x68x8xf32>, tensor<3x15x15x8xf32>) outs(%init : tensor<2x54x54x3xf32>) {
   ^bb0(%a: f32, %b: f32, %acc: f32):
     %0 = arith.mulf %a, %b : f32
     %1 = arith.addf %acc, %0 : f32

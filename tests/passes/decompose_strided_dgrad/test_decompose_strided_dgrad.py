@@ -59,12 +59,24 @@ def splits(problem: ConvProblem) -> bool:
     )
 
 
+def scatters_one_element(problem: ConvProblem) -> bool:
+    """Whether some dimension has one element under several taps: rewritten where cheaper."""
+    scatters = [
+        (window.scatter(size, outputs), window.taps)
+        for window, size, outputs in zip(
+            problem.windows, problem.spatial, problem.output_spatial, strict=True
+        )
+    ]
+    return any(scatter.count == 1 and taps > 1 for scatter, taps in scatters)
+
+
 @settings(deadline=None, max_examples=150)
 @given(problems(directions=[Direction.DGRAD]))
 def test_gradients_are_exact_and_no_strided_window_is_left(problem: ConvProblem) -> None:
     before = run(ModuleOp([function_of("main", problem)]), "convert-conv-to-linalg").module
     result = run(before, FORCED)
-    assert any(remark.fired for remark in result.remarks) == splits(problem), result.remarks
+    if splits(problem) or not scatters_one_element(problem):
+        assert any(remark.fired for remark in result.remarks) == splits(problem), result.remarks
     report = check(before, result.module, "main")
     assert (report.passed, report.exact) == (True, True), f"{report}\n{before}"
     assert flops(result.module) <= flops(before)
@@ -281,38 +293,56 @@ def test_windows_of_any_stride_are_exact(case: Case) -> None:
     assert (report.passed, report.exact) == (True, True), f"{report}\n{text}\n{result.module}"
     strided = [axis for axis in case.axes if axis.spacing > 1 and axis.size > 1]
     fires = any(axis.taps > 1 for axis in strided)
-    assert any(remark.fired for remark in result.remarks) == fires, text
+    if fires or not any(axis.taps > 1 for axis in case.axes if axis.size == 1):
+        assert any(remark.fired for remark in result.remarks) == fires, text
     if fires:
         assert not still_scattered(result.module), f"{text}\n{result.module}"
 
 
 @st.composite
 def upsamplings(draw: st.DrawFn) -> ConvProblem:
-    """Gradients with as many taps as the stride in one to three dimensions, unpadded."""
+    """Gradients with one to three strides of taps in one to three dimensions, padded or not."""
     problem = draw(problems(directions=[Direction.DGRAD]))
     geometry, rank = problem.geometry, len(problem.taps)
-    outputs = [draw(st.integers(1, 3)) for _ in range(rank)]
-    taps = tuple(draw(st.integers(1, 3)) for _ in range(rank))
-    nothing, ones = (0,) * rank, (1,) * rank
+    strides = tuple(draw(st.integers(1, 3 if rank < 3 else 2)) for _ in range(rank))
+    taps = tuple(stride * draw(st.integers(1, 3 if rank < 2 else 2)) for stride in strides)
+    low, high = (tuple(draw(st.integers(0, tap - 1)) for tap in taps) for _ in range(2))
+    least = [max(1, tap - sum(pads)) for tap, *pads in zip(taps, low, high, strict=True)]
     return replace(
         problem,
-        spatial=tuple(tap * output for tap, output in zip(taps, outputs, strict=True)),
+        spatial=tuple(size + draw(st.integers(0, 4 // rank)) for size in least),
         taps=taps,
-        geometry=replace(geometry, strides=taps, pad_low=nothing, pad_high=nothing, dilations=ones),
+        geometry=replace(
+            geometry, strides=strides, pad_low=low, pad_high=high, dilations=(1,) * rank
+        ),
     )
 
 
-@settings(deadline=None)
+DEAR_PHASES = str(replace(ASSUMED, phase_us=1e9))
+
+
+@settings(deadline=None, max_examples=60)
 @given(upsamplings())
 def test_pixel_shuffles_are_exact(problem: ConvProblem) -> None:
     before = run(ModuleOp([function_of("main", problem)]), "convert-conv-to-linalg").module
     after = before.clone()
-    dear_phases = str(replace(ASSUMED, phase_us=1e9))
-    DecomposeStridedDgradPass(force=True, costs=dear_phases).apply(new_context(), after)
+    DecomposeStridedDgradPass(force=True, costs=DEAR_PHASES).apply(new_context(), after)
     report = check(before, read_module(str(after)), "main")
     assert (report.passed, report.exact) == (True, True), f"{report}\n{before}\n{after}"
     if splits(problem):
         assert all(op.name != "tensor.insert_slice" for op in after.walk()), f"{before}\n{after}"
+
+
+def test_one_element_is_a_pixel_shuffle() -> None:
+    """The patch embedding of one patch an image: its gradient scatters one element."""
+    line = "conv -n 4 -c 3 -H 9 -W 9 -k 4 -y 9 -x 9 -u 9 -v 9 -F 2 --in_layout NCHW"
+    before = run(module_of_line(parse_line(line)), "convert-conv-to-linalg").module
+    result = run(before, DECOMPOSE)
+    (reason,) = (remark.reason for remark in result.remarks if remark.fired)
+    assert "81x fewer" in reason
+    assert "one contraction with 81 taps as columns, then a shuffle" in reason
+    report = check(before, result.module, "main")
+    assert (report.passed, report.exact) == (True, True)
 
 
 LIT = Path(__file__).parents[3] / "lit" / "passes" / DECOMPOSE
