@@ -220,17 +220,17 @@ def _filter(plan: PixelShuffle, builder: TensorBuilder) -> SSAValue:
     }
     apart: list[Size] = []
     kept: list[int] = []
-    places: list[int] = []
+    place_of: dict[int, int] = {}
     for dim, size in enumerate(sizes_of(value)):
         kept.append(len(apart))
         if dim in blocks:
             apart.append(blocks[dim].taps)
-            places.append(len(apart))
+            place_of[dim] = len(apart)
             size = blocks[dim].size
         apart.append(size)
     (column,) = _own(operand)
     at = next(dim for dim, index in enumerate(operand.other.index) if index.bare == column) + 1
-    order = [*kept[:at], *places, *kept[at:]]
+    order = [*kept[:at], *(place_of[dim] for dim in blocks), *kept[at:]]
     spread = builder.reshape(value, apart)
     empty = builder.uninitialised(element_type_of(value), [apart[dim] for dim in order])
     read = [_bare(order.index(dim)) for dim in range(len(apart))]

@@ -175,3 +175,45 @@ func.func @pixel_shuffle(%x: tensor<2x4x4x8xf32>, %w: tensor<3x14x14x8xf32>) -> 
   } -> tensor<2x56x56x3xf32>
   return %r : tensor<2x56x56x3xf32>
 }
+
+// An inverse STFT: 160 taps at stride 80, two strides, so each block of 80 outputs meets two elements
+// and is 80 columns of a convolution with two taps. Padding of 40 cuts the first and last block.
+// REMARK:      (80x fewer), none on a hole, {{.*}} on padding; one contraction with 80 taps as columns and 2 left, then a shuffle
+// CHECK-LABEL: func.func @overlapping_pixel_shuffle
+// CHECK:         %[[W:.+]] = linalg.generic {{.*}} outs(%{{.+}} : tensor<3x80x2x8xf32>)
+// CHECK:         tensor.collapse_shape %[[W]] {{.*}} into tensor<240x2x8xf32>
+// CHECK:         linalg.generic {{.*}} outs(%{{.+}} : tensor<2x5x240xf32>)
+// CHECK:         tensor.extract_slice %{{.+}}[0, 40, 0] [2, 320, 3] [1, 1, 1]
+// CHECK-NOT:     tensor.insert_slice
+// CHECK:         return
+func.func @overlapping_pixel_shuffle(%x: tensor<2x4x8xf32>, %w: tensor<3x160x8xf32>) -> tensor<2x320x3xf32> {
+  %zeros = arith.constant dense<0.0> : tensor<2x479x8xf32>
+  %init = arith.constant dense<0.0> : tensor<2x320x3xf32>
+  %s = tensor.insert_slice %x into %zeros[0, 119, 0] [2, 4, 8] [1, 80, 1] : tensor<2x4x8xf32> into tensor<2x479x8xf32>
+  %r = linalg.generic {indexing_maps = [#image, #weights, #result], iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]} ins(%s, %w : tensor<2x479x8xf32>, tensor<3x160x8xf32>) outs(%init : tensor<2x320x3xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %0 = arith.mulf %a, %b : f32
+    %1 = arith.addf %acc, %0 : f32
+    linalg.yield %1 : f32
+  } -> tensor<2x320x3xf32>
+  return %r : tensor<2x320x3xf32>
+}
+
+// One element under 100 taps has no distance to another: its 100 outputs are one block.
+// REMARK:      (100x fewer), none on a hole, 0 FLOPs on padding; one contraction with 100 taps as columns, then a shuffle
+// CHECK-LABEL: func.func @one_element
+// CHECK:         linalg.generic {{.*}} outs(%{{.+}} : tensor<2x1x3x100xf32>)
+// CHECK-NOT:     tensor.insert_slice
+// CHECK:         return
+func.func @one_element(%x: tensor<2x1x8xf32>, %w: tensor<3x100x8xf32>) -> tensor<2x100x3xf32> {
+  %zeros = arith.constant dense<0.0> : tensor<2x199x8xf32>
+  %init = arith.constant dense<0.0> : tensor<2x100x3xf32>
+  %s = tensor.insert_slice %x into %zeros[0, 99, 0] [2, 1, 8] [1, 1, 1] : tensor<2x1x8xf32> into tensor<2x199x8xf32>
+  %r = linalg.generic {indexing_maps = [#image, #weights, #result], iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]} ins(%s, %w : tensor<2x199x8xf32>, tensor<3x100x8xf32>) outs(%init : tensor<2x100x3xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %0 = arith.mulf %a, %b : f32
+    %1 = arith.addf %acc, %0 : f32
+    linalg.yield %1 : f32
+  } -> tensor<2x100x3xf32>
+  return %r : tensor<2x100x3xf32>
+}
