@@ -93,6 +93,10 @@ def _plan(
     count = sum(all(phase.taps for phase in phases) for phases in operand.combinations)
     shuffled = plan_shuffle(operand)
     shuffle_us = inf if isinstance(shuffled, Refusal) else _shuffle_us(shuffled, costs)
+    if not isinstance(shuffled, Refusal) and shuffled.overlapping and count <= MAX_PHASES:
+        # A phase of several taps is a convolution that has kernels of its own (few channels,
+        # depthwise), whose rates the costs do not know.
+        shuffle_us = inf
     phases_us = _phases_us(operand, costs) if force or count <= MAX_PHASES else inf
     holes_us = inf if force else _holes_us(operand, costs)
     if not isinstance(shuffled, Refusal) and shuffle_us < min(phases_us, holes_us):
