@@ -193,7 +193,7 @@ bool enqueue(const Step &step, const uint64_t *memories, void *stream) {
 }
 
 // The result of a program; undefined where Python is to run it.
-Tensor run(const Program &program, const Tensor &a, const Tensor &b, const Tensor *bias) {
+Tensor enqueued(const Program &program, const Tensor &a, const Tensor &b, const Tensor *bias) {
   const c10::DeviceGuard guard(a.device());
   c10::SmallVector<uint64_t, 16> memories;
   uint64_t bits = 0;
@@ -221,6 +221,16 @@ Tensor run(const Program &program, const Tensor &a, const Tensor &b, const Tenso
   for (const Step &step : program.steps)
     if (!enqueue(step, memories.data(), stream)) return {};
   return out;
+}
+
+// The same. Where memory is short Python meets that as well, and gives the convolution back to
+// PyTorch's kernel, which may need less.
+Tensor run(const Program &program, const Tensor &a, const Tensor &b, const Tensor *bias) {
+  try {
+    return enqueued(program, a, b, bias);
+  } catch (const c10::OutOfMemoryError &) {
+    return {};
+  }
 }
 
 // Keys of backends that nobody has: PyTorch's composite kernel, and Python's.
