@@ -22,7 +22,7 @@ of the filter alone. Holes count as zero: 0 · Inf is dropped.
 
 Where the taps are whole strides, a pixel shuffle of one product
 (`convir.passes.decompose_strided_dgrad.pixel_shuffle`) does the same, and stands for many phases of
-few columns. A dimension that holds one element may have any stride: it has as many phases as taps.
+few columns. A dimension that holds one element may have any stride: its outputs are one block.
 
 It fires where `costs` says that this is cheaper than the scatter and a contraction that
 multiplies its holes; with the option `force` always.
@@ -78,7 +78,7 @@ def plan_decomposition(
     if not single or not isinstance(scatter.op, InsertSliceOp):
         return NoMatch()
     plan = _plan(op, position, scatter, costs=costs, force=False)
-    return NoMatch() if isinstance(plan, Refusal) else plan
+    return plan if isinstance(plan, PixelShuffle) else NoMatch()
 
 
 def _plan(
