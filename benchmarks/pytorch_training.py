@@ -27,10 +27,10 @@ import torch
 from training_models import WORKLOADS, prepared
 
 import convir.pytorch
-from convir.pytorch.choices import gpu_seconds, host_seconds
 from convir.pytorch.dispatch import forget
 from convir.pytorch.rows import known_rows
 from convir.pytorch.taken import DTYPES
+from convir.pytorch.timing import gpu_seconds, host_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,6 +46,8 @@ AGAIN = 15
 BITS = 100
 """How often a taken row runs on the same operands, for the same bits."""
 MODES = ("pytorch", "convir")
+
+_cuda: Any = torch.cuda
 
 
 class Step:
@@ -286,11 +288,14 @@ def main() -> None:
     torch.backends.cudnn.benchmark = True
     if given.no_tf32:
         torch.backends.cudnn.allow_tf32 = False
-    environment = {"torch": torch.__version__, "python": sys.version.split()[0]}
+    environment: dict[str, Any] = {"torch": torch.__version__, "python": sys.version.split()[0]}
     if given.device != "cpu":
+        properties: Any = _cuda.get_device_properties(0)
         environment |= {
-            "gpu": torch.cuda.get_device_name(),
+            "gpu": properties.name,
+            "multiprocessors": properties.multi_processor_count,
             "cudnn": str(torch.backends.cudnn.version()),
+            "cudnn.allow_tf32": torch.backends.cudnn.allow_tf32,
         }
     rows: list[dict[str, Any]] = []
     for name in given.models.split(","):

@@ -16,9 +16,9 @@ torch: Any = pytest.importorskip("torch")
 
 import convir.pytorch  # noqa: E402
 from convir.analysis.refusal import Refusal  # noqa: E402
-from convir.pytorch import choices, native, override, rows  # noqa: E402
-from convir.pytorch.choices import Choice  # noqa: E402
+from convir.pytorch import choices, native, override, rows, timing  # noqa: E402
 from convir.pytorch.dispatch import forget  # noqa: E402
+from convir.pytorch.timing import Choice, compared  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -49,7 +49,7 @@ def measured(monkeypatch: pytest.MonkeyPatch, convir_us: float, pytorch_us: floa
         theirs()
         return Choice(convir_us, pytorch_us)
 
-    monkeypatch.setattr(choices, "_measured", answer)
+    monkeypatch.setattr(choices, "compared", answer)
     return asked
 
 
@@ -92,24 +92,51 @@ def test_real_times_are_measured() -> None:
         assert row().pytorch_us > 0
 
 
-def test_the_worst_sitting_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One in which PyTorch's kernel was slow does not take the row."""
+def sittings(monkeypatch: pytest.MonkeyPatch, theirs: list[float]) -> tuple[Choice, int]:
+    """What is chosen, and how many sittings it took: ours takes 10 µs, PyTorch's kernel so many in
+    each sitting, the last ever after."""
     calls: list[str] = []
 
     def clock(call: Any) -> float:
         calls.append(call())
-        warm, sitting = 4, 2 * choices.ROUNDS
-        is_slow = (len(calls) - warm - 1) // sitting == 1
-        return {"ours": 1e-5, "theirs": 4e-5 if is_slow else 0.99e-5}[calls[-1]]
+        warm, sitting = 4, 2 * timing.ROUNDS
+        number = max(len(calls) - warm - 1, 0) // sitting
+        return {"ours": 1e-5, "theirs": 1e-6 * theirs[min(number, len(theirs) - 1)]}[calls[-1]]
 
-    monkeypatch.setattr(choices, "host_seconds", clock)
+    monkeypatch.setattr(timing, "host_seconds", clock)
     with convir.pytorch.enabled(prefer="convir", wait=True):
         F.conv2d(X, W)
         (found,) = rows.known_rows()
-    choice = choices._measured(found.signature, lambda: "ours", lambda: "theirs")  # pyright: ignore[reportPrivateUsage]
+    choice = compared(found.signature, lambda: "ours", lambda: "theirs")
+    assert calls.count("ours") == calls.count("theirs")
+    return choice, (len(calls) - 4) // (2 * timing.ROUNDS)
+
+
+def test_the_worst_sitting_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One in which PyTorch's kernel was slow does not take the row."""
+    choice, count = sittings(monkeypatch, [9.9, 12.5, 9.9])
     assert (choice.convir_us, choice.pytorch_us) == pytest.approx((10, 9.9))
+    assert choice.steady
     assert not choice.takes
-    assert calls.count("ours") == calls.count("theirs") == 2 + choices.SITTINGS * choices.ROUNDS
+    assert count == timing.SITTINGS
+
+
+def test_sittings_that_disagree_are_held_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    choice, count = sittings(monkeypatch, [40, 12, 12, 12])
+    assert (choice.pytorch_us, choice.steady, count) == (pytest.approx(12), True, 6)
+
+
+def test_a_busy_device_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was decided while times never agreed holds for this process alone."""
+    monkeypatch.setattr(timing, "PATIENCE_SECONDS", 0.0)
+    choice, count = sittings(monkeypatch, [40, 12, 12])
+    assert (choice.steady, count) == (False, timing.SITTINGS)
+    monkeypatch.setattr(choices, "compared", lambda *_: choice)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    forget()
+    for measure, runs in ((True, "convir"), (False, "pytorch")):
+        with convir.pytorch.enabled(wait=True, measure=measure):
+            F.conv2d(X, W)
+            assert row().runs == runs
 
 
 @pytest.mark.parametrize("late", [0, 1, 9])
@@ -130,7 +157,7 @@ def test_times_without_waits_for_the_host(monkeypatch: pytest.MonkeyPatch, late:
 
     monkeypatch.setattr(torch.cuda, "Event", Event)
     monkeypatch.setattr(torch.cuda, "_sleep", busy.append, raising=False)
-    assert choices.gpu_seconds(lambda: None) == pytest.approx(2e-3)
+    assert timing.gpu_seconds(lambda: None) == pytest.approx(2e-3)
     assert len(busy) == min(late + 1, 3)
     assert busy == sorted(set(busy))
 

@@ -1,0 +1,1 @@
+"""Convolutions that were timed beside cuDNN, by GPU."""

@@ -1,0 +1,124 @@
+"""Both kernels of a shape, timed in turns: what a choice rests on."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass
+from statistics import median
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from convir.pytorch.compile.compilation import gpu_index
+from convir.runtime.cache.locks import held
+from convir.runtime.cache.object_cache import cache_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from convir.pytorch.signature import Signature
+
+MARGIN = 1.05
+"""How much faster convir's kernel must be measured to be taken: timed again on other tensors, the
+ratio of two kernels differs by a few percent."""
+
+SITTINGS = 3
+"""How often both are compared; the comparison that is worst for convir counts."""
+
+ROUNDS = 7
+"""How often each is timed in a sitting, in turns."""
+
+LONG_SECONDS = 0.05
+"""What takes longer is timed once in a sitting."""
+
+STEADY = 1.3
+"""How far the times of a kernel in several sittings may lie apart; beyond that something else had
+the device meanwhile."""
+
+PATIENCE_SECONDS = 0.5
+"""How long sittings that are not steady are held again."""
+
+_cuda: Any = torch.cuda
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was measured of a signature, in this process or one before."""
+
+    convir_us: float
+    pytorch_us: float
+    steady: bool = True
+    """Whether the sittings agreed. What did not is not kept on disk."""
+
+    @property
+    def takes(self) -> bool:
+        """Whether convir's kernel is faster."""
+        return self.convir_us * MARGIN <= self.pytorch_us
+
+
+def compared(signature: Signature, ours: Callable[[], Any], theirs: Callable[[], Any]) -> Choice:
+    """Both, timed in turns after two calls of each: the sitting that is worst for convir.
+
+    On a GPU one process measures at a time. Sittings that disagree are held again.
+    """
+    clock = host_seconds if signature.device == "host" else gpu_seconds
+    both = (ours, theirs)
+    with _alone(signature):
+        longest = max(clock(call) for call in both for _ in range(2))
+        rounds = ROUNDS if longest < LONG_SECONDS else 1
+        start, steady, sittings = perf_counter(), False, list[tuple[float, float]]()
+        while not sittings or (not steady and perf_counter() - start < PATIENCE_SECONDS):
+            sittings = [_sitting(clock, both, rounds) for _ in range(SITTINGS)]
+            apart = (max(times) / min(times) for times in zip(*sittings, strict=True))
+            steady = max(apart) <= STEADY
+    convir, pytorch = min(sittings, key=lambda us: us[1] / us[0])
+    return Choice(convir, pytorch, steady)
+
+
+def _sitting(
+    clock: Callable[[Callable[[], Any]], float], both: tuple[Callable[[], Any], ...], rounds: int
+) -> tuple[float, float]:
+    """The median times of ours and theirs, µs."""
+    times = [[clock(call) for call in both] for _ in range(rounds)]
+    convir, pytorch = (1e6 * median(each) for each in zip(*times, strict=True))
+    return convir, pytorch
+
+
+def _alone(signature: Signature) -> AbstractContextManager[None]:
+    """While no other process measures on the GPU of a signature; processors are many."""
+    if signature.device == "host":
+        return nullcontext()
+    properties: Any = _cuda.get_device_properties(gpu_index(signature))
+    return held(cache_folder() / "measuring" / f"{properties.uuid}.lock")
+
+
+def host_seconds(call: Callable[[], Any]) -> float:
+    """From its start to its end."""
+    start = perf_counter()
+    call()
+    return perf_counter() - start
+
+
+def gpu_seconds(call: Callable[[], Any]) -> float:
+    """By events, the GPU being busy until all is enqueued.
+
+    A time that holds a wait for the host (another thread had the interpreter) is dropped, and the
+    GPU is kept busy for longer.
+    """
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    for cycles in _BUSY_CYCLES:
+        _cuda._sleep(cycles)
+        start.record()
+        call()
+        end.record()
+        came_late = start.query()
+        end.synchronize()
+        if not came_late:
+            break
+    return 1e-3 * start.elapsed_time(end)
+
+
+_BUSY_CYCLES = (1_000_000, 4_000_000, 16_000_000)
+"""From about half a millisecond on."""
