@@ -2,8 +2,9 @@
 
     python benchmarks/pytorch_host_time.py --device cpu|cuda [--json FILE]
 
-Medians of a thousand calls on tiny tensors, in turns. On a GPU calls only enqueue, and it is waited
-for outside of what is timed. `taken` calls run on convir, `kept` ones on PyTorch's kernel.
+Medians of a thousand calls on tiny tensors, in turns, dispatched by machine code. On a GPU calls
+only enqueue, and it is waited for outside of what is timed. `taken` calls run on convir, `kept`
+ones on PyTorch's kernel.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 import convir.pytorch
+from convir.pytorch.machine_code.dispatch import native_code
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,6 +101,7 @@ def main() -> None:
     given = parser.parse_args()
     dtype = given.dtype or ("float32" if given.device == "cpu" else "float16")
     torch.set_num_threads(1)
+    native_code.loaded(lambda: None, wait=True)
     results = measured(given.device, getattr(torch, dtype))
     for name, modes in results.items():
         plain = modes["plain"]

@@ -36,26 +36,31 @@ class PreparedCall:
     alignment: int = 1
     """Bytes that every address is a multiple of, beside that of its elements."""
     steps: Callable[[], CallSteps | None] | None = None
-    """What `run` enqueues on a GPU, for callers that do so themselves; None where only `run` does
-    it, or as long as it has not run yet."""
+    """What `run` does, for callers that do so themselves; None where only `run` can, or as long as
+    it has not run yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallSteps:
-    """What a call enqueues on a GPU, as numbers.
+    """What a call does, as numbers.
 
     A place is two numbers: that of a memory, and bytes into it. Memories are the call's addresses,
     its workspace, and `memories`.
     """
 
+    workspace_bytes: int
+    """The workspace, at a multiple of 256 on a GPU and of 64 on the host."""
     memories: tuple[tuple[bool, int], ...]
     """Each is bytes into the workspace (true), or an address that stays."""
     steps: tuple[tuple[int, ...], ...]
-    """`ZERO`, a place and bytes; `COPY`, where to, where from and bytes; `LAUNCH`, a function, its
-    grid and block, bytes of shared memory, whether it is cooperative, the number of its arguments
-    and each: `ADDRESS` and a place; `MAP`, a place and where a tensor map of the buffer elsewhere
-    lies; `NUMBER` and its value."""
+    """On a GPU `ZERO`, a place and bytes; `COPY`, where to, where from and bytes; `LAUNCH`, a
+    function, its grid and block, bytes of shared memory, whether it is cooperative, the number of
+    its arguments and each: `ADDRESS` and a place; `MAP`, a place and where a tensor map of the
+    buffer elsewhere lies; `NUMBER` and its value. On the host `RUN`, the words of the thread pool
+    (`ThreadPool.run_words`), the number of its launches and of each: what is launched
+    (`ThreadPool.described`, without its arguments), the number of its pointers, and their
+    places."""
 
 
-ZERO, COPY, LAUNCH = range(3)
+ZERO, COPY, LAUNCH, RUN = range(4)
 ADDRESS, MAP, NUMBER = range(3)

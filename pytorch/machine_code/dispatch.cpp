@@ -1,7 +1,7 @@
 // Kernels of `aten::convolution` and `aten::convolution_backward` that know most calls by heart.
 //
 // A call becomes words: sizes, strides, dtypes, options. Words that a table has are a call that was
-// decided: PyTorch's composite kernel runs it, or the program of the entry is enqueued on the
+// decided: PyTorch's composite kernel runs it, or the program of the entry does, on a GPU on the
 // current stream. All other calls go to Python (`../dispatch.py`), which decides, and puts them here.
 //
 // Compiled for the PyTorch that is installed, against its own headers (`dispatch.py`).
@@ -39,6 +39,7 @@ using Words = std::vector<int64_t>;
 using Bias = std::optional<Tensor>;
 
 constexpr int kMapBytes = 128; // A CUtensorMap.
+constexpr size_t kLine = 64;   // What memory on the host begins with: a cache line.
 
 // Functions of the CUDA driver, and PyTorch's current stream; Python looks them up.
 struct Driver {
@@ -69,8 +70,22 @@ struct Value {
   Map map; // For another address.
 };
 
+// A launch of the thread pool, as it reads it.
+struct HostLaunch {
+  int64_t kernel, arguments, items, chunk, workers;
+};
+
+// Launches on the host, one after the other.
+struct Run {
+  void (*run)(void *pool, void *seats, int64_t workers, const HostLaunch *launches, int64_t count);
+  void *pool, *seats;
+  int64_t workers;
+  std::vector<HostLaunch> launches; // Their arguments: where these begin in `places`.
+  std::vector<Place> places;
+};
+
 struct Step {
-  enum Kind : int64_t { kZero, kCopy, kLaunch } kind;
+  enum Kind : int64_t { kZero, kCopy, kLaunch, kRun } kind;
   Place to, from;
   int64_t bytes;
   void *function;
@@ -78,6 +93,7 @@ struct Step {
   unsigned shared;
   bool cooperative;
   std::vector<Value> values;
+  Run host;
 };
 
 // A result, what is computed for it, and memories that are always the same.
@@ -154,8 +170,9 @@ Entry *known(const std::unordered_map<Words, Entry *, Hash> &entries) {
 
 Tensor new_tensor(SymIntArrayRef sizes, SymIntArrayRef strides, at::ScalarType dtype,
                   at::Device device) {
-  return at::_ops::empty_strided::redispatch(DispatchKeySet(DispatchKey::CUDA), sizes, strides,
-                                             dtype, std::nullopt, device, std::nullopt);
+  const DispatchKeySet keys(device.is_cpu() ? DispatchKey::CPU : DispatchKey::CUDA);
+  return at::_ops::empty_strided::redispatch(keys, sizes, strides, dtype, std::nullopt, device,
+                                             std::nullopt);
 }
 
 bool launch(const Step &step, const uint64_t *memories, void *stream) {
@@ -184,12 +201,33 @@ bool launch(const Step &step, const uint64_t *memories, void *stream) {
                                            stream, values.data(), nullptr);
 }
 
+void run_here(const Run &run, const uint64_t *memories) {
+  c10::SmallVector<uint64_t, 32> pointers;
+  for (const Place &place : run.places) pointers.push_back(place.in(memories));
+  c10::SmallVector<HostLaunch, 8> launches(run.launches.begin(), run.launches.end());
+  for (HostLaunch &each : launches)
+    each.arguments = reinterpret_cast<int64_t>(pointers.data() + each.arguments);
+  run.run(run.pool, run.seats, run.workers, launches.data(),
+          static_cast<int64_t>(launches.size()));
+}
+
 bool enqueue(const Step &step, const uint64_t *memories, void *stream) {
   if (step.kind == Step::kLaunch) return launch(step, memories, stream);
+  if (step.kind == Step::kRun) return run_here(step.host, memories), true;
   const uint64_t to = step.to.in(memories);
   if (step.kind == Step::kZero) return !driver.fill(to, 0, step.bytes, stream);
   const uint64_t from = step.from.in(memories);
   return to == from || !driver.copy(to, from, step.bytes, stream);
+}
+
+// The workspace of a call on the host: the thread's, which the next call uses again.
+uint64_t arena_here(size_t bytes) {
+  thread_local std::vector<char> kept;
+  if (kept.size() < bytes + kLine) {
+    kept = {}; // Never both.
+    kept.resize(bytes + kLine);
+  }
+  return (reinterpret_cast<uint64_t>(kept.data()) + kLine - 1) / kLine * kLine;
 }
 
 // The result of a program; undefined where Python is to run it.
@@ -204,13 +242,16 @@ Tensor enqueued(const Program &program, const Tensor &a, const Tensor &b, const 
     memories.push_back(reinterpret_cast<uint64_t>(operand->const_data_ptr()));
     bits |= memories.back();
   }
-  void *stream;
-  if (bits & (program.alignment - 1) || driver.stream(a.get_device(), &stream)) return {};
+  void *stream = nullptr;
+  if (bits & (program.alignment - 1)) return {};
+  if (!a.is_cpu() && driver.stream(a.get_device(), &stream)) return {};
   const Tensor out = new_tensor(program.sizes, program.strides, program.dtype, a.device());
   memories.push_back(reinterpret_cast<uint64_t>(out.data_ptr()));
   Tensor workspace; // The allocator gives memory back in the order of the stream.
   uint64_t arena = 0;
-  if (program.workspace_bytes) {
+  if (program.workspace_bytes && a.is_cpu()) {
+    arena = arena_here(program.workspace_bytes);
+  } else if (program.workspace_bytes) {
     const c10::SymInt bytes = program.workspace_bytes, one = 1;
     workspace = new_tensor(bytes, one, at::kByte, a.device());
     arena = reinterpret_cast<uint64_t>(workspace.data_ptr());
@@ -229,6 +270,8 @@ Tensor run(const Program &program, const Tensor &a, const Tensor &b, const Tenso
   try {
     return enqueued(program, a, b, bias);
   } catch (const c10::OutOfMemoryError &) {
+    return {};
+  } catch (const std::bad_alloc &) {
     return {};
   }
 }
@@ -315,9 +358,32 @@ struct Reader {
   }
 };
 
+Run read_run(Reader &reader) {
+  Run run;
+  run.run = reinterpret_cast<decltype(run.run)>(reader.next());
+  run.pool = reinterpret_cast<void *>(reader.next());
+  run.seats = reinterpret_cast<void *>(reader.next());
+  run.workers = reader.next();
+  run.launches.resize(reader.next());
+  for (HostLaunch &launch : run.launches) {
+    launch.kernel = reader.next();
+    launch.arguments = static_cast<int64_t>(run.places.size());
+    launch.items = reader.next();
+    launch.chunk = reader.next();
+    launch.workers = reader.next();
+    const int64_t places = reader.next();
+    for (int64_t i = 0; i < places; i++) run.places.push_back(reader.place());
+  }
+  return run;
+}
+
 Step read_step(Reader &reader) {
   Step step{};
   step.kind = static_cast<Step::Kind>(reader.next());
+  if (step.kind == Step::kRun) {
+    step.host = read_run(reader);
+    return step;
+  }
   if (step.kind != Step::kLaunch) {
     step.to = reader.place();
     if (step.kind == Step::kCopy) step.from = reader.place();

@@ -1,4 +1,4 @@
-"""A program on a GPU as words, for `dispatch.cpp` to enqueue."""
+"""A program as words, for `dispatch.cpp` to run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def words_of(
         *result.shape,
         *result.strides,
         call.alignment,
-        call.workspace_bytes,
+        found.workspace_bytes,
         len(found.memories),
         *(number for memory in found.memories for number in memory),
         len(found.steps),

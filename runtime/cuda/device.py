@@ -202,7 +202,8 @@ class CudaProgram:
                 return None
             states = range(len(constants), len(constants) + len(starts))
             memories = tuple((i in states, at) for i, at in enumerate(fixed))
-            return CallSteps(memories, tuple(step for step in steps if step is not None))
+            known = tuple(step for step in steps if step is not None)
+            return CallSteps(end, memories, known)
 
         return PreparedCall(run, end, POINTER_ALIGNMENT, numbers)
 

@@ -21,7 +21,7 @@ from convir.runtime.host.gemm import run_gemm
 from convir.runtime.host.jit import load
 from convir.runtime.host.plan import HostPlan, KernelLaunch
 from convir.runtime.host.pool import LAUNCH_WORDS, copy_kernel, shared_pool
-from convir.runtime.prepared_call import PreparedCall
+from convir.runtime.prepared_call import RUN, CallSteps, PreparedCall
 from convir.runtime.program import Copy, Fill, Gemm, Program, memory_positions, shared_outputs
 
 if TYPE_CHECKING:
@@ -220,7 +220,8 @@ class HostProgram:
     def prepare(self) -> PreparedCall:
         """Calls by addresses alone; temporaries are memory of the program's."""
         if len(self.parts) == 1 and isinstance(self.parts[0], Chain) and self._state_lock is None:
-            return PreparedCall(self._chain_call(self.parts[0]), 0)
+            chain = self.parts[0]
+            return PreparedCall(self._chain_call(chain), 0, steps=lambda: self._numbers(chain))
 
         def run(addresses: Sequence[int], workspace: int = 0, stream: int = 0) -> None:
             del workspace, stream
@@ -248,6 +249,22 @@ class HostProgram:
             give(frame)
 
         return run
+
+    def _numbers(self, chain: Chain) -> CallSteps:
+        """A program that is one chain, as numbers, for the pool as it is now."""
+        pool = shared_pool()
+        if chain.together:
+            pool.start()
+        words: list[int] = []
+        links = self.links[chain.first : chain.first + chain.count]
+        starts = [link.start // POINTER_BYTES for link in links]
+        for link, start, end in zip(links, starts, [*starts[1:], len(self.pointers)], strict=True):
+            kernel, _, *rest = pool.described(link.kernel, 0, link.items, link.workers)
+            places = self.pointers[start:end]
+            words += (kernel, *rest, len(places), *(number for place in places for number in place))
+        memories = tuple((False, address_of(memory)) for memory in self.kept)
+        steps = ((RUN, *pool.run_words(), len(links), *words),)
+        return CallSteps(self.plan.arena_bytes, memories, steps)
 
     def run_at(self, addresses: Sequence[int]) -> None:
         """Run once, as `run`, on the memory at these addresses: of the inputs, then the outputs."""

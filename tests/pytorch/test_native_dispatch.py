@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import convir.pytorch  # noqa: E402
-from convir.pytorch import dispatch, override  # noqa: E402
+from convir.pytorch import dispatch, override, rows  # noqa: E402
 from convir.pytorch.machine_code.dispatch import NativeDispatch, native_code  # noqa: E402
 
 if TYPE_CHECKING:
@@ -64,11 +64,48 @@ def test_every_call_gives_what_pytorch_gives(
             for found, wanted in zip(_step(tensors), expected, strict=True):
                 assert found.stride() == wanted.stride()
                 torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-3)
-        rows = convir.pytorch.census()
+        census = convir.pytorch.census()
     taken = "prefer" in options
-    assert {row.direction for row in rows} == {"forward", "backward data", "backward weight"}
-    for row in rows:
+    assert {row.direction for row in census} == {"forward", "backward data", "backward weight"}
+    for row in census:
         assert (row.convir_calls, row.pytorch_calls) == ((4, 0) if taken else (0, 4))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_host_runs_taken_calls_without_python(
+    compiled: None, monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
+    """Temporaries and several launches included, from several threads at once."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    dispatch.forget()
+    tensors = [
+        torch.randn(shape, requires_grad=True) for shape in ((4, 16, 33, 31), (24, 16, 3, 3), (24,))
+    ]
+    expected = _step(tensors)
+    try:
+        with convir.pytorch.enabled(prefer="convir", wait=True):
+            for _ in range(2):
+                _step(tensors)
+            for row in rows.known_rows():
+                assert row.words is not None
+                monkeypatch.setattr(row, "run", None)
+            found: list[list[Any]] = []
+            workers = [
+                threading.Thread(target=lambda: found.extend(_step(tensors) for _ in range(20)))
+                for _ in range(3)
+            ]
+            for worker in workers:
+                worker.start()
+            for worker in workers:
+                worker.join()
+            assert [row.convir_calls for row in convir.pytorch.census()] == [62] * 3
+    finally:
+        torch.set_num_threads(before)
+    assert len(found) == 60
+    for each in found:
+        for one, wanted in zip(each, expected, strict=True):
+            torch.testing.assert_close(one, wanted, rtol=1e-3, atol=1e-2)
 
 
 def test_what_was_kept_is_counted_after_enabling_again(dispatcher: str) -> None:
