@@ -7,7 +7,7 @@ at most once, and values by identity, so that a key stays valid as long as its o
 from __future__ import annotations
 
 from functools import wraps
-from typing import TYPE_CHECKING, TypeVar, TypeVarTuple, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack
 
 from xdsl.ir import Operation
 from xdsl.traits import Commutative
@@ -25,18 +25,21 @@ _COMMUTATIVE = frozenset(("arith.addf", "arith.mulf", "arith.maximumf", "arith.m
 """Operations that commute without a trait saying so."""
 
 _MOST_REMEMBERED = 256
+_remembered: list[dict[Any, Any]] = []
+"""What `once_for_equal_bodies` keeps of each function."""
 
 
 def once_for_equal_bodies(
     read: Callable[[Op, Unpack[Given]], Read],
 ) -> Callable[[Op, Unpack[Given]], Read]:
     """`read`, called once for all operations whose regions compute the same, as a kernel's do from
-    its selection to its launch.
+    its selection to its launch; until `forget_bodies`.
 
     Args:
         read: depends on nothing but the regions of its operation, and hashable arguments.
     """
     known: dict[Hashable, Read] = {}
+    _remembered.append(known)
 
     @wraps(read)
     def remembered(op: Op, *given: *Given) -> Read:
@@ -51,6 +54,12 @@ def once_for_equal_bodies(
         return found
 
     return remembered
+
+
+def forget_bodies() -> None:
+    """Drop what `once_for_equal_bodies` keeps: a program is compiled."""
+    for known in _remembered:
+        known.clear()
 
 
 class StructuralKeys:

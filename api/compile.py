@@ -136,8 +136,9 @@ def compile(
 @contextmanager
 def _compiling() -> Generator[None]:
     """Quick imports, and no collection of garbage meanwhile: IR is one graph of cycles that is all
-    in use, which each collection would walk in vain."""
-    from convir.dialects.compat.startup import quick_imports  # noqa: PLC0415  (brings xDSL along)
+    in use, which each collection would walk in vain. What was read of its kernels goes with it."""
+    from convir.analysis.structural_keys import forget_bodies  # noqa: PLC0415  (bring xDSL along)
+    from convir.dialects.compat.startup import quick_imports  # noqa: PLC0415
 
     collects = gc.isenabled()
     gc.disable()
@@ -146,6 +147,7 @@ def _compiling() -> Generator[None]:
             _import_compiler()
             yield
     finally:
+        forget_bodies()
         if collects:
             gc.enable()
 

@@ -64,13 +64,18 @@ class Traffic:
         return read / target.dram_read + (self.written + apart) / target.dram_write
 
 
+KEPT_PROBLEMS = 256
+"""Of how many problems it is remembered: all configs of a problem are predicted one after the
+other."""
+
+
 def _lost(nbytes: float, target: Target) -> float:
     """The part of so many bytes that the L2 cache has lost when they are touched again."""
     lost = (nbytes / target.l2_bytes - L2_LEAST) / (L2_MOST - L2_LEAST)
     return min(1.0, max(0.0, lost))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=KEPT_PROBLEMS)
 def traffic_of(spec: Contraction, epilogue: Epilogue | None = None) -> Traffic:
     """What `spec` reads and writes."""
     a = _touched(spec) * STORAGE_BYTES[spec.a.type]
@@ -134,7 +139,7 @@ def _touched_along(axes: tuple[Axis, ...], nbytes: int) -> int:
     return max(1, -(-span * min(len(residues), step) // step))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=KEPT_PROBLEMS)
 def outside_of(spec: Contraction) -> float:
     """The part of the taps of all output pixels that lie outside of A."""
     inside = total = 0.0
