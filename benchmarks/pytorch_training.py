@@ -80,7 +80,7 @@ def compiled(step: Step) -> None:
     step()
     for row in known_rows():
         if row.waiting is not None:
-            row.waiting.program.result()
+            row.waiting.programs.result()
 
 
 def wait(device: str) -> None:

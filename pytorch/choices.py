@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,7 +15,7 @@ from convir.analysis.refusal import Refusal
 from convir.pytorch import native
 from convir.pytorch.comparisons.known import expected, known_on
 from convir.pytorch.comparisons.shape import shape_of
-from convir.pytorch.compile.compilation import Failure, gpu_index, kernel_of
+from convir.pytorch.compile.compilation import Failure, Wanted, gpu_index, kernel_of
 from convir.pytorch.compile.pool import compile_now, pool
 from convir.pytorch.machine_code.program import words_of
 from convir.pytorch.rows import count_rows
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
 MOST_ROWS = 2048
 """Shapes and directions that are compiled in a process; each keeps its code and a little memory."""
 
+FURTHER_CONFIGS = 2
+"""What is timed is timed with so many further configs of its kernel."""
+
 _KIND = "pytorch-choices"
 """The folder of the cache."""
 
@@ -46,10 +50,11 @@ _changing = threading.Lock()
 
 @dataclass(frozen=True)
 class Waiting:
-    """A program that is being compiled, and what is known of it."""
+    """Programs that are being compiled, and what is known of them."""
 
-    program: Future[Compiled | Refusal] | None
-    """None where a call waits for it; but not while it is captured."""
+    wanted: Wanted
+    programs: Future[tuple[Compiled, ...] | Refusal] | None
+    """None where a call waits for them; but not while it is captured."""
     reason: str
     """Why convir's kernel is taken; empty where both are to be timed first."""
 
@@ -59,94 +64,98 @@ def settle(row: Row, settings: Settings) -> None:
     if count_rows() > MOST_ROWS:
         row.reason = f"more than {MOST_ROWS} shapes and directions were asked for"
         return
-    reason = "convir is preferred" if settings.prefer == "convir" else _known(row, settings)
-    if isinstance(reason, Refusal):
-        row.reason = reason.reason
-        return
+    config, reason = "", "convir is preferred"
+    if settings.prefer == "faster":
+        found = _known(row, settings)
+        if isinstance(found, Refusal):
+            row.reason = found.reason
+            return
+        config, reason = found
     row.reason = "its kernel is being compiled"
     waits = settings.wait or torch.are_deterministic_algorithms_enabled()
-    program = None if waits else pool().submit(row.signature, settings.workspace_bytes)
-    row.waiting = Waiting(program, reason)
+    further = 0 if reason else FURTHER_CONFIGS
+    wanted = Wanted(row.signature, settings.workspace_bytes, config, further)
+    row.waiting = Waiting(wanted, None if waits else pool().submit(wanted), reason)
 
 
-def change_over(
-    row: Row, settings: Settings, operands: tuple[Any, ...], theirs: Callable[[], Any]
-) -> None:
-    """Take the row, or leave it, if its program is there; nothing while a graph is captured.
+def change_over(row: Row, operands: tuple[Any, ...], theirs: Callable[[], Any]) -> None:
+    """Take the row, or leave it, if its programs are there; nothing while a graph is captured.
 
     Args:
         row: with something to wait for.
-        settings: what was chosen.
         operands: of this call.
         theirs: runs PyTorch's kernel on them.
     """
     waiting: Waiting = row.waiting
     on_gpu = row.signature.device != "host"
-    if waiting.program is not None and not waiting.program.done():
+    if waiting.programs is not None and not waiting.programs.done():
         return
     if on_gpu and torch.cuda.is_current_stream_capturing():
         return
-    if not _changing.acquire(blocking=waiting.program is None):
+    if not _changing.acquire(blocking=waiting.programs is None):
         return
     try:
         if row.waiting is waiting:
-            _decide(row, settings, waiting, operands, theirs)
+            _decide(row, waiting, operands, theirs)
             row.waiting = None
     finally:
         _changing.release()
 
 
 def _decide(
-    row: Row,
-    settings: Settings,
-    waiting: Waiting,
-    operands: tuple[Any, ...],
-    theirs: Callable[[], Any],
+    row: Row, waiting: Waiting, operands: tuple[Any, ...], theirs: Callable[[], Any]
 ) -> None:
-    if waiting.program is not None:
-        program = waiting.program.result()
+    if waiting.programs is not None:
+        programs = waiting.programs.result()
     else:
-        program = compile_now(row.signature, settings.workspace_bytes)
-    if isinstance(program, Refusal):
-        row.reason = program.reason
-        if isinstance(program, Failure):
-            native.warn_once(f"convir leaves convolutions to PyTorch: {program.reason}")
+        programs = compile_now(waiting.wanted)
+    if isinstance(programs, Refusal):
+        row.reason = programs.reason
+        if isinstance(programs, Failure):
+            native.warn_once(f"convir leaves convolutions to PyTorch: {programs.reason}")
         return
-    row.line = program.source.line
-    row.kernel = kernel_of(program.executable)
-    call = program.executable.prepare()
-    run = _runner(row.signature, program, call)
-    if not waiting.reason:
+    row.line = programs[0].source.line
+    calls = {each.config: each.executable.prepare() for each in programs}
+    runs = {each.config: _runner(row.signature, each, calls[each.config]) for each in programs}
+    chosen, reason = programs[0], waiting.reason
+    if not reason:
+        ours = {config: partial(run, *operands) for config, run in runs.items()}
         try:
-            choice = compared(row.signature, lambda: run(*operands), theirs)
+            choice = compared(row.signature, ours, theirs)
         except Exception as error:
             native.warn_once(f"convir leaves a convolution to PyTorch: {error}")
             row.reason = f"it failed: {error}"
             return
         if choice.steady:
             store_choice(row.signature, choice)
+        chosen = next(each for each in programs if each.config == choice.config)
+        row.kernel = kernel_of(chosen.executable)
         found = _by_times(row, choice)
         if isinstance(found, Refusal):
             row.reason = found.reason
             return
-    row.reason = waiting.reason or "it was measured faster"
-    row.run, row.words = run, _words(row.signature, program, call)
+        reason = found
+    row.kernel, row.reason = kernel_of(chosen.executable), reason
+    run, call = runs[chosen.config], calls[chosen.config]
+    row.run, row.words = run, _words(row.signature, chosen, call)
 
 
-def _known(row: Row, settings: Settings) -> str | Refusal:
-    """What is known of the times of a row: why it is taken, "" where both are to be timed."""
+def _known(row: Row, settings: Settings) -> tuple[str, str] | Refusal:
+    """What is known of the times of a row: the config of its kernel, and why it is taken; both are
+    empty where it is to be timed."""
     choice = stored_choice(row.signature)
     if choice is not None:
-        return _by_times(row, choice)
+        taken = _by_times(row, choice)
+        return taken if isinstance(taken, Refusal) else (choice.config, taken)
     if _measures(settings):
-        return ""
+        return "", ""
     found = _expected(row.signature)
     if isinstance(found, Refusal):
         return Refusal(
             f"{found.reason}; torch.backends.cudnn.benchmark = True, or enable(measure=True), has "
             "both timed"
         )
-    return found
+    return "", found
 
 
 def _by_times(row: Row, choice: Choice) -> str | Refusal:
@@ -207,5 +216,4 @@ def stored_choice(signature: Signature) -> Choice | None:
 
 def store_choice(signature: Signature, choice: Choice) -> None:
     """Keep it for processes to come."""
-    times = {"convir_us": choice.convir_us, "pytorch_us": choice.pytorch_us}
-    cache_of(_KIND).store(_key(signature), json.dumps(times).encode())
+    cache_of(_KIND).store(_key(signature), json.dumps(asdict(choice)).encode())

@@ -178,7 +178,7 @@ def implementations(key: str, kept: Kept | None = None) -> dict[str, Callable[..
         if row is not None:
             if row.run is None and row.waiting is not None:
                 mine = (keys, x, w, bias, stride, padding, dilation, transposed, output_padding)
-                change_over(row, settings(), (x, w, bias), lambda: own(*mine, groups))
+                change_over(row, (x, w, bias), lambda: own(*mine, groups))
             if row.run is not None:
                 try:
                     result = row.run(x, w, bias)
@@ -277,7 +277,7 @@ def implementations(key: str, kept: Kept | None = None) -> dict[str, Callable[..
             def theirs() -> Any:
                 return own_backward(keys, dy, x, w, *rest, list(mask))
 
-            change_over(row, settings(), operands, theirs)
+            change_over(row, operands, theirs)
         if row.run is not None:
             try:
                 result = row.run(*operands)

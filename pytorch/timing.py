@@ -15,7 +15,7 @@ from convir.runtime.cache.locks import held
 from convir.runtime.cache.object_cache import cache_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from convir.pytorch.signature import Signature
@@ -51,6 +51,8 @@ class Choice:
     pytorch_us: float
     steady: bool = True
     """Whether the sittings agreed. What did not is not kept on disk."""
+    config: str = ""
+    """Of convir's kernel, where it is not the one that selection takes."""
 
     @property
     def takes(self) -> bool:
@@ -58,32 +60,41 @@ class Choice:
         return self.convir_us * MARGIN <= self.pytorch_us
 
 
-def compared(signature: Signature, ours: Callable[[], Any], theirs: Callable[[], Any]) -> Choice:
-    """Both, timed in turns after two calls of each: the sitting that is worst for convir.
+def compared(
+    signature: Signature, ours: Mapping[str, Callable[[], Any]], theirs: Callable[[], Any]
+) -> Choice:
+    """All, timed in turns after two calls of each: convir's fastest, and the sitting that is worst
+    for it.
 
     On a GPU one process measures at a time. Sittings that disagree are held again.
+
+    Args:
+        signature: what they compute.
+        ours: convir's kernels, by config.
+        theirs: PyTorch's kernel.
     """
     clock = host_seconds if signature.device == "host" else gpu_seconds
-    both = (ours, theirs)
+    calls = (*ours.values(), theirs)
     with _alone(signature):
-        longest = max(clock(call) for call in both for _ in range(2))
+        longest = max(clock(call) for call in calls for _ in range(2))
         rounds = ROUNDS if longest < LONG_SECONDS else 1
-        start, steady, sittings = perf_counter(), False, list[tuple[float, float]]()
+        start, steady, sittings = perf_counter(), False, list[list[float]]()
         while not sittings or (not steady and perf_counter() - start < PATIENCE_SECONDS):
-            sittings = [_sitting(clock, both, rounds) for _ in range(SITTINGS)]
+            sittings = [_sitting(clock, calls, rounds) for _ in range(SITTINGS)]
             apart = (max(times) / min(times) for times in zip(*sittings, strict=True))
             steady = max(apart) <= STEADY
-    convir, pytorch = min(sittings, key=lambda us: us[1] / us[0])
-    return Choice(convir, pytorch, steady)
+    medians = [median(times) for times in zip(*sittings, strict=True)][:-1]
+    best = medians.index(min(medians))
+    worst = min(sittings, key=lambda us: us[-1] / us[best])
+    return Choice(worst[best], worst[-1], steady, list(ours)[best])
 
 
 def _sitting(
-    clock: Callable[[Callable[[], Any]], float], both: tuple[Callable[[], Any], ...], rounds: int
-) -> tuple[float, float]:
-    """The median times of ours and theirs, µs."""
-    times = [[clock(call) for call in both] for _ in range(rounds)]
-    convir, pytorch = (1e6 * median(each) for each in zip(*times, strict=True))
-    return convir, pytorch
+    clock: Callable[[Callable[[], Any]], float], calls: Sequence[Callable[[], Any]], rounds: int
+) -> list[float]:
+    """The median time of each, µs."""
+    times = [[clock(call) for call in calls] for _ in range(rounds)]
+    return [1e6 * median(each) for each in zip(*times, strict=True)]
 
 
 def _alone(signature: Signature) -> AbstractContextManager[None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 from typing import TYPE_CHECKING
 
 from convir.analysis.refusal import Refusal
@@ -12,7 +13,7 @@ from convir.lowering.implementations import GEMM
 from convir.lowering.kernels.cuda.problem import ContractionProblem, read_problem
 from convir.lowering.kernels.library import predict as library
 from convir.lowering.kernels.library.gemm_call import GemmCall, match_gemm
-from convir.lowering.kernels.registry import legal_plans, plan_on
+from convir.lowering.kernels.registry import legal_plans, plan_on, rank
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,6 +65,26 @@ class Candidates:
         if library_us is not None:
             found.setdefault(GEMM, ())
         return found
+
+    def fastest(self, count: int) -> tuple[str, ...]:
+        """The legal configs with the least predicted time, a library's GEMM among them."""
+        found: list[str] = []
+        library_us = inf
+        if self.has_gemm:
+            spec, epilogue = self.problem.contraction, self.problem.epilogue
+            library_us = library.predict(spec, epilogue, self.gpu)
+        for prediction in rank(self.problem.problem, self.gpu).predictions:
+            if library_us <= prediction.us:
+                found.append(GEMM)
+                library_us = inf
+            if len(found) >= count:
+                break
+            config = str(prediction.config)
+            if self.refusal(config) is None:
+                found.append(config)
+        if library_us < inf:
+            found.append(GEMM)
+        return tuple(found[:count])
 
     def likely(self, most: int) -> Mapping[str, tuple[CudaKernel, ...]]:
         """What `launches` says of configs that may be the fastest: the library's, the first `most`

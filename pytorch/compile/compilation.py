@@ -10,6 +10,8 @@ from convir.pytorch.signature import placement
 from convir.runtime.devices import CUDA, HOST, Device
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from convir.api.compile import Job
     from convir.lowering.kernels.target import Target
     from convir.pytorch.signature import Placement, Signature
@@ -22,6 +24,18 @@ if TYPE_CHECKING:
 class Failure(Refusal):
     """What kept a program from being made though the compiler has one: a part that is missing, a
     driver that is too old, a GPU that is full. It is worth a warning."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is compiled of a signature."""
+
+    signature: Signature
+    workspace_bytes: int
+    config: str = ""
+    """Of its kernel on a GPU; if empty the one that selection takes."""
+    further: int = 0
+    """So many configs beside that one, on a GPU: those with the least predicted time."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +55,8 @@ class Compiled:
     executable: Executable
     source: Source
     placed: Placement
+    config: str = ""
+    """Of its kernel; empty for the one that selection takes."""
 
 
 def source_of(signature: Signature) -> Source | Refusal:
@@ -75,6 +91,11 @@ def planned(
 
     plan = _job(signature, source, workspace_bytes, gpu).plan()
     assert isinstance(plan, CudaPlan)
+    return within(plan, workspace_bytes)
+
+
+def within(plan: CudaPlan, workspace_bytes: int) -> CudaPlan | Refusal:
+    """A plan whose temporaries take no more than that."""
     size = plan.arena_bytes + sum(plan.state_bytes)
     if size > workspace_bytes:
         return Refusal(f"its temporaries take {size} bytes, more than {workspace_bytes}")
@@ -82,15 +103,14 @@ def planned(
 
 
 def compiled(
-    signature: Signature, source: Source, workspace_bytes: int, plan: CudaPlan | None = None
-) -> Compiled | Refusal:
-    """The program of `source`, from the caches as far as it is there.
+    wanted: Wanted, source: Source, plans: Mapping[str, CudaPlan]
+) -> tuple[Compiled, ...] | Refusal:
+    """The programs of `source`, from the caches as far as they are there.
 
     Args:
-        signature: what it computes.
+        wanted: what they compute.
         source: its text.
-        workspace_bytes: what its temporaries may take.
-        plan: for a GPU, what `planned` gave.
+        plans: for a GPU, by config; empty for the host.
 
     Raises:
         DiagnosticError, PassFailedException, CompileError: the compiler fails.
@@ -99,6 +119,7 @@ def compiled(
     """
     from convir.api.compile import compile as compile_source  # noqa: PLC0415
 
+    signature, size = wanted.signature, wanted.workspace_bytes
     placed = placement(signature)
     if isinstance(placed, Refusal):
         return placed
@@ -106,17 +127,15 @@ def compiled(
         executable = compile_source(
             source.text,
             device=HOST,
-            workspace_bytes=workspace_bytes,
+            workspace_bytes=size,
             threads=signature.threads or None,
         )
-        return Compiled(executable, source, placed)
+        return (Compiled(executable, source, placed),)
     index = gpu_index(signature)
-    if plan is None:
-        found = planned(signature, source, workspace_bytes, gpu_of(index))
-        if isinstance(found, Refusal):
-            return found
-        plan = found
-    return Compiled(_on_gpu(signature, source, workspace_bytes, plan, index), source, placed)
+    return tuple(
+        Compiled(_on_gpu(signature, source, size, plan, index), source, placed, config)
+        for config, plan in plans.items()
+    )
 
 
 def refusal_of(error: Exception) -> Refusal:
@@ -159,8 +178,15 @@ def _on_gpu(
     return Executable(CudaProgram.of_plan(plan, program, index))
 
 
+def default_pipeline() -> str:
+    """The passes that a signature's function is compiled by."""
+    from convir.api.compile import DEFAULT_PIPELINE  # noqa: PLC0415  (as above)
+
+    return DEFAULT_PIPELINE
+
+
 def _job(signature: Signature, source: Source, workspace_bytes: int, gpu: Target) -> Job:
-    from convir.api.compile import DEFAULT_PIPELINE, Job  # noqa: PLC0415  (as above)
+    from convir.api.compile import Job  # noqa: PLC0415  (as above)
     from convir.api.sources import source_of  # noqa: PLC0415
 
     device = Device(CUDA, gpu_index(signature), gpu)
@@ -168,7 +194,7 @@ def _job(signature: Signature, source: Source, workspace_bytes: int, gpu: Target
     return Job(
         text,
         "main",
-        DEFAULT_PIPELINE,
+        default_pipeline(),
         device,
         workspace_bytes,
         allow_tf32=signature.allow_tf32,

@@ -25,28 +25,34 @@ from convir.pytorch.compile.compilation import (
     refusal_of,
     source_of,
 )
+from convir.pytorch.compile.configs import plans_of
 from convir.pytorch.compile.worker import Request
 from convir.runtime.cores import available_cores
 from convir.runtime.cuda import toolkit
 from convir.runtime.devices import HOST
 
 if TYPE_CHECKING:
-    from convir.pytorch.compile.compilation import Compiled
+    from collections.abc import Mapping
+
+    from convir.pytorch.compile.compilation import Compiled, Wanted
     from convir.pytorch.compile.worker import Answer
-    from convir.pytorch.signature import Signature
+    from convir.runtime.cuda.plan import CudaPlan
 
 MOST_PROCESSES = 8
 """Compilations at a time; fewer on machines with fewer than two cores each."""
 _CORES_EACH = 2
 
 
-def compile_now(signature: Signature, workspace_bytes: int) -> Compiled | Refusal:
-    """The program of a signature, in this thread; a refusal says what failed."""
+def compile_now(wanted: Wanted) -> tuple[Compiled, ...] | Refusal:
+    """The programs of a signature, in this thread; a refusal says what failed."""
     try:
-        source = source_of(signature)
+        source = source_of(wanted.signature)
         if isinstance(source, Refusal):
             return source
-        return compiled(signature, source, workspace_bytes)
+        plans: Mapping[str, CudaPlan] | Refusal = {}
+        if wanted.signature.device != HOST:
+            plans = plans_of(wanted, source, gpu_of(gpu_index(wanted.signature)))
+        return plans if isinstance(plans, Refusal) else compiled(wanted, source, plans)
     except Exception as error:
         return refusal_of(error)
 
@@ -62,16 +68,16 @@ class CompilePool:
         self._processes: list[subprocess.Popen[bytes]] = []
         self._most = max(1, min(MOST_PROCESSES, available_cores() // _CORES_EACH))
 
-    def submit(self, signature: Signature, workspace_bytes: int) -> Future[Compiled | Refusal]:
-        """The program of a signature, or why there is none, some time later."""
-        future: Future[Compiled | Refusal] = Future()
+    def submit(self, wanted: Wanted) -> Future[tuple[Compiled, ...] | Refusal]:
+        """The programs of a signature, or why there are none, some time later."""
+        future: Future[tuple[Compiled, ...] | Refusal] = Future()
         with self._lock:
             self._waiting += 1
             if self._threads < min(self._most, self._waiting):
                 self._threads += 1
                 name = f"convir-compile-{self._threads}"
                 threading.Thread(target=self._serve, name=name, daemon=True).start()
-        self._requests.put((future, signature, workspace_bytes))
+        self._requests.put((future, wanted))
         return future
 
     def close(self) -> None:
@@ -85,12 +91,12 @@ class CompilePool:
     def _serve(self) -> None:
         process: subprocess.Popen[bytes] | None = None
         while True:
-            future, signature, workspace_bytes = self._requests.get()
-            if signature.device != HOST:
+            future, wanted = self._requests.get()
+            if wanted.signature.device != HOST:
                 _let_others_capture()
             if process is None or process.poll() is not None:
                 process = self._start()
-            future.set_result(_made(process, signature, workspace_bytes))
+            future.set_result(_made(process, wanted))
             with self._lock:
                 self._waiting -= 1
 
@@ -108,15 +114,14 @@ class CompilePool:
         return process
 
 
-def _made(
-    process: subprocess.Popen[bytes], signature: Signature, workspace_bytes: int
-) -> Compiled | Refusal:
+def _made(process: subprocess.Popen[bytes], wanted: Wanted) -> tuple[Compiled, ...] | Refusal:
+    signature = wanted.signature
     try:
         gpu = None if signature.device == HOST else gpu_of(gpu_index(signature))
-        answer = _ask(process, Request(signature, workspace_bytes, gpu))
+        answer = _ask(process, Request(wanted, gpu))
         if isinstance(answer, Refusal):
             return answer
-        return compiled(signature, answer.source, workspace_bytes, answer.plan)
+        return compiled(wanted, answer.source, answer.plans)
     except Exception as error:
         return refusal_of(error)
 

@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from convir.analysis.refusal import Refusal
-from convir.pytorch.compile.compilation import Source, compiled, planned, refusal_of, source_of
+from convir.pytorch.compile.compilation import Source, Wanted, compiled, refusal_of, source_of
+from convir.pytorch.compile.configs import plans_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from convir.lowering.kernels.target import Target
-    from convir.pytorch.signature import Signature
     from convir.runtime.cuda.plan import CudaPlan
 
 
@@ -25,33 +27,31 @@ if TYPE_CHECKING:
 class Request:
     """What to compile."""
 
-    signature: Signature
-    workspace_bytes: int
+    wanted: Wanted
     gpu: Target | None = None
     """What its GPU is; None for the host."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a request's program is made from; the rest is in the caches."""
+    """What a request's programs are made from; the rest is in the caches."""
 
     source: Source
-    plan: CudaPlan | None = None
-    """For a GPU."""
+    plans: Mapping[str, CudaPlan]
+    """For a GPU, by config."""
 
 
 def answer(request: Request) -> Answer | Refusal:
     """What was made for a request, or why it was not."""
-    signature, size = request.signature, request.workspace_bytes
     try:
-        source = source_of(signature)
+        source = source_of(request.wanted.signature)
         if isinstance(source, Refusal):
             return source
         if request.gpu is not None:
-            plan = planned(signature, source, size, request.gpu)
-            return plan if isinstance(plan, Refusal) else Answer(source, plan)
-        found = compiled(signature, source, size)
-        return found if isinstance(found, Refusal) else Answer(source)
+            plans = plans_of(request.wanted, source, request.gpu)
+            return plans if isinstance(plans, Refusal) else Answer(source, plans)
+        found = compiled(request.wanted, source, {})
+        return found if isinstance(found, Refusal) else Answer(source, {})
     except Exception as error:
         return refusal_of(error)
 

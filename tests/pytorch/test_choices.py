@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
 
+    from convir.pytorch.compile.compilation import Wanted
+
 F: Any = torch.nn.functional
 
 X, W = torch.randn(2, 4, 7, 7), torch.randn(3, 4, 3, 3)
@@ -45,8 +47,8 @@ def measured(monkeypatch: pytest.MonkeyPatch, convir_us: float, pytorch_us: floa
 
     def answer(signature: Any, ours: Any, theirs: Any) -> Choice:
         asked.append(signature)
-        ours()
-        theirs()
+        for call in (*ours.values(), theirs):
+            call()
         return Choice(convir_us, pytorch_us)
 
     monkeypatch.setattr(choices, "compared", answer)
@@ -107,7 +109,7 @@ def sittings(monkeypatch: pytest.MonkeyPatch, theirs: list[float]) -> tuple[Choi
     with convir.pytorch.enabled(prefer="convir", wait=True):
         F.conv2d(X, W)
         (found,) = rows.known_rows()
-    choice = compared(found.signature, lambda: "ours", lambda: "theirs")
+    choice = compared(found.signature, {"": lambda: "ours"}, lambda: "theirs")
     assert calls.count("ours") == calls.count("theirs")
     return choice, (len(calls) - 4) // (2 * timing.ROUNDS)
 
@@ -124,6 +126,39 @@ def test_the_worst_sitting_counts(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_sittings_that_disagree_are_held_again(monkeypatch: pytest.MonkeyPatch) -> None:
     choice, count = sittings(monkeypatch, [40, 12, 12, 12])
     assert (choice.pytorch_us, choice.steady, count) == (pytest.approx(12), True, 6)
+
+
+def test_the_fastest_config_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = {"first": 12.0, "second": 9.0, "third": 10.0, "theirs": 10.0}
+    monkeypatch.setattr(timing, "host_seconds", lambda call: 1e-6 * times[call()])  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    with convir.pytorch.enabled(measure=False):
+        F.conv2d(X, W)
+        (found,) = rows.known_rows()
+    ours = {"": lambda: "first", "b": lambda: "second", "c": lambda: "third"}
+    choice = compared(found.signature, ours, lambda: "theirs")
+    assert choice == Choice(pytest.approx(9.0), pytest.approx(10.0), config="b")  # pyright: ignore[reportArgumentType]
+    assert choice.takes
+
+
+def test_the_config_that_was_fastest_is_compiled_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And nothing beside it, in this process and the next."""
+    asked: list[Wanted] = []
+
+    def compiled(wanted: Wanted) -> Refusal:
+        asked.append(wanted)
+        return Refusal("it is enough to know what was asked for")
+
+    monkeypatch.setattr(choices, "compile_now", compiled)
+    with convir.pytorch.enabled(wait=True, measure=True):
+        F.conv2d(X, W)
+        (found,) = rows.known_rows()
+        choices.store_choice(found.signature, Choice(1.0, 2.0, config="b"))
+        forget()
+        F.conv2d(X, W)
+    assert [(each.config, each.further) for each in asked] == [
+        ("", choices.FURTHER_CONFIGS),
+        ("b", 0),
+    ]
 
 
 def test_a_busy_device_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from convir.analysis.refusal import Refusal  # noqa: E402
 from convir.pytorch import choices, native  # noqa: E402
 from convir.pytorch.choices import change_over, settle  # noqa: E402
 from convir.pytorch.compile import pool, worker  # noqa: E402
-from convir.pytorch.compile.compilation import Failure, refusal_of  # noqa: E402
+from convir.pytorch.compile.compilation import Failure, Wanted, refusal_of  # noqa: E402
 from convir.pytorch.compile.worker import Request, answer  # noqa: E402
 from convir.pytorch.dispatch import forget  # noqa: E402
 from convir.pytorch.rows import Row, known_rows  # noqa: E402
@@ -54,7 +54,7 @@ def asked(times: int = 2) -> list[Row]:
     rows = [Row(ON_GPU) for _ in range(times)]
     for row in rows:
         settle(row, PREFERRED)
-        change_over(row, PREFERRED, (), lambda: None)
+        change_over(row, (), lambda: None)
         assert row.run is row.waiting is None
     return rows
 
@@ -109,9 +109,11 @@ def test_a_background_process_without_its_compiler(monkeypatch: pytest.MonkeyPat
     def missing(*_: object) -> None:
         raise ImportError("No module named 'llvmlite'")
 
-    monkeypatch.setattr(worker, "planned", missing)
+    monkeypatch.setattr(worker, "plans_of", missing)
     gpu: Any = object()
-    assert answer(Request(ON_GPU, 0, gpu)) == Failure("ImportError: No module named 'llvmlite'")
+    assert answer(Request(Wanted(ON_GPU, 0), gpu)) == Failure(
+        "ImportError: No module named 'llvmlite'"
+    )
 
 
 def test_no_compiler_on_the_cpu(
