@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from xdsl.passes import ModulePass
 
     from convir.api.sources import Source
+    from convir.lowering.selection.tune import Tunable
     from convir.runtime.devices import Device
     from convir.runtime.program import Program
 
@@ -146,6 +147,20 @@ class Build:
         if self.device.kind == HOST:
             self._require_memory(program)
         return program
+
+    def tunable(self) -> Tunable:
+        """The function, whose sizes are known, with its kernels selected for a GPU, and the configs
+        that each may have.
+
+        Raises:
+            DiagnosticError: the source is not valid IR.
+            PassFailedException: a pass refuses it.
+        """
+        from convir.lowering.selection.tune import tunable  # noqa: PLC0415  (few ask for it)
+
+        module = _with_callees(self.module, self.function)
+        apply_passes(new_context(), module, self.passes, verify_each=False)
+        return tunable(module, self.device.gpu)
 
     def _require_memory(self, program: Program) -> None:
         """Refuse a program whose temporaries and results this machine has no memory for.

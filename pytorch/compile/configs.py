@@ -100,21 +100,15 @@ def _tunable(
     """The module of a signature, and the one kernel of it that several configs compute."""
     from convir.api.build import Build  # noqa: PLC0415  (brings the whole compiler along)
     from convir.api.sources import source_of  # noqa: PLC0415
-    from convir.dialects.context import new_context  # noqa: PLC0415
-    from convir.lowering.selection.tune import tunable  # noqa: PLC0415
-    from convir.passes.manager.pass_manager import apply_passes  # noqa: PLC0415
 
-    build = Build(
+    found = Build(
         source_of(source.text, (), 1.0),
         "main",
         default_pipeline(),
         Device(CUDA, 0, gpu),
         wanted.workspace_bytes,
         wanted.signature.allow_tf32,
-    )
-    module = build.module.clone()
-    apply_passes(new_context(), module, build.passes, verify_each=False)
-    found = tunable(module, gpu)
+    ).tunable()
     if len(found.kernels) != 1:
         return Refusal(f"{len(found.kernels)} kernels of it have several configs, not one")
     return found, found.kernels[0]

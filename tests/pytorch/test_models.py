@@ -77,7 +77,7 @@ def same(name: str, device: str, dynamic: bool, **options: Any) -> None:
             outcome(model, model, batch)
             for row in known_rows():  # Compiled beside each other.
                 if row.waiting is not None:
-                    row.waiting.program.result()
+                    row.waiting.programs.result()
             eager = ours = outcome(model, model, batch)
             for _ in range(4 if device == "cuda" else 1):  # Before it captures its own graphs.
                 ours = outcome(model, compiled, batch)
