@@ -91,14 +91,26 @@ func.func @first_layer(%x: tensor<2x20x24x3xf16>, %w: tensor<32x7x7x3xf16>, %ini
 
 // -----
 
-// REMARK: not few_input_channels: windows begin at odd elements
+// Every second window begins at an odd element.
 // CHECK-LABEL: func.func @odd_windows
+// CHECK:         kernel.region configs {cuda = "few_input_channels
+func.func @odd_windows(%x: tensor<32x64x64x3xf16>, %w: tensor<64x3x3x3xf16>, %init: tensor<32x64x64x64xf16>) -> tensor<32x64x64x64xf16> {
+  %zero = arith.constant 0.0 : f16
+  %zeros = linalg.fill ins(%zero : f16) outs(%init : tensor<32x64x64x64xf16>) -> tensor<32x64x64x64xf16>
+  %y = conv.fprop layouts(NHWC, KRSC, NHWC) strides(1, 1) padding(1, 1) accumulate(f32) ins(%x, %w : tensor<32x64x64x3xf16>, tensor<64x3x3x3xf16>) outs(%zeros : tensor<32x64x64x64xf16>)
+  return %y : tensor<32x64x64x64xf16>
+}
+
+// -----
+
+// REMARK: not few_input_channels: the pixels of a filter row are not contiguous
+// CHECK-LABEL: func.func @dilated_columns
 // CHECK-NOT:     few_input_channels
 // CHECK:         kernel.region configs {cuda = "{{simt_direct|sm80_implicit_gemm}}
-func.func @odd_windows(%x: tensor<2x20x24x3xf16>, %w: tensor<32x3x3x3xf16>, %init: tensor<2x20x24x32xf16>) -> tensor<2x20x24x32xf16> {
+func.func @dilated_columns(%x: tensor<2x20x24x3xf16>, %w: tensor<32x3x3x3xf16>, %init: tensor<2x20x24x32xf16>) -> tensor<2x20x24x32xf16> {
   %zero = arith.constant 0.0 : f16
   %zeros = linalg.fill ins(%zero : f16) outs(%init : tensor<2x20x24x32xf16>) -> tensor<2x20x24x32xf16>
-  %y = conv.fprop layouts(NHWC, KRSC, NHWC) strides(1, 1) padding(1, 1) accumulate(f32) ins(%x, %w : tensor<2x20x24x3xf16>, tensor<32x3x3x3xf16>) outs(%zeros : tensor<2x20x24x32xf16>)
+  %y = conv.fprop layouts(NHWC, KRSC, NHWC) strides(1, 1) padding(2, 2) dilations(2, 2) accumulate(f32) ins(%x, %w : tensor<2x20x24x3xf16>, tensor<32x3x3x3xf16>) outs(%zeros : tensor<2x20x24x32xf16>)
   return %y : tensor<2x20x24x32xf16>
 }
 
