@@ -13,6 +13,7 @@ from convir.dialects.entry_points import CUDA_KERNELS, installed
 from convir.lowering.kernels.cuda.block_diagonal.family import BLOCK_DIAGONAL
 from convir.lowering.kernels.cuda.depthwise.family import DEPTHWISE
 from convir.lowering.kernels.cuda.family import Family
+from convir.lowering.kernels.cuda.few_channels_wgrad.family import FEW_CHANNELS_WGRAD
 from convir.lowering.kernels.cuda.few_input_channels.family import FEW_INPUT_CHANNELS
 from convir.lowering.kernels.cuda.few_output_channels.family import FEW_OUTPUT_CHANNELS
 from convir.lowering.kernels.cuda.grouped_direct.family import GROUPED_DIRECT
@@ -47,6 +48,7 @@ _WITHOUT_COPIES: tuple[KernelFamily, ...] = (
     SM90_FUSED_DGRAD,
     SM90_GROUPED_WGRAD,
     GROUPED_WGRAD,
+    FEW_CHANNELS_WGRAD,
     SM90_IMPLICIT_GEMM,
     SM90_ROW_PACKED_WGRAD,
     MULTI_TAP_WGRAD,

@@ -116,6 +116,45 @@ func.func @dilated_columns(%x: tensor<2x20x24x3xf16>, %w: tensor<32x3x3x3xf16>, 
 
 // -----
 
+// Any tap of any of few channels is a column at a constant distance.
+// REMARK: {{[a-z_.]+}} implemented: few_channels_wgrad
+// CHECK-LABEL: func.func @gradient_of_a_first_layer
+// CHECK:         kernel.region configs {cuda = "few_channels_wgrad
+func.func @gradient_of_a_first_layer(%x: tensor<32x64x64x3xf16>, %dy: tensor<32x64x64x64xf16>, %init: tensor<64x3x3x3xf16>) -> tensor<64x3x3x3xf16> {
+  %zero = arith.constant 0.0 : f16
+  %zeros = linalg.fill ins(%zero : f16) outs(%init : tensor<64x3x3x3xf16>) -> tensor<64x3x3x3xf16>
+  %dw = conv.wgrad layouts(NHWC, KRSC, NHWC) strides(1, 1) padding(1, 1) accumulate(f32) ins(%x, %dy : tensor<32x64x64x3xf16>, tensor<32x64x64x64xf16>) outs(%zeros : tensor<64x3x3x3xf16>)
+  return %dw : tensor<64x3x3x3xf16>
+}
+
+// -----
+
+// The few channels are those of dY: X and dY change places, as windows do not step.
+// REMARK: {{[a-z_.]+}} implemented: few_channels_wgrad
+// CHECK-LABEL: func.func @gradient_of_a_last_layer
+// CHECK:         kernel.region configs {cuda = "few_channels_wgrad
+func.func @gradient_of_a_last_layer(%x: tensor<8x128x128x64xf16>, %dy: tensor<8x128x128x3xf16>, %init: tensor<3x3x3x64xf16>) -> tensor<3x3x3x64xf16> {
+  %zero = arith.constant 0.0 : f16
+  %zeros = linalg.fill ins(%zero : f16) outs(%init : tensor<3x3x3x64xf16>) -> tensor<3x3x3x64xf16>
+  %dw = conv.wgrad layouts(NHWC, KRSC, NHWC) strides(1, 1) padding(1, 1) accumulate(f32) ins(%x, %dy : tensor<8x128x128x64xf16>, tensor<8x128x128x3xf16>) outs(%zeros : tensor<3x3x3x64xf16>)
+  return %dw : tensor<3x3x3x64xf16>
+}
+
+// -----
+
+// REMARK: not few_channels_wgrad: few output channels, and windows that step
+// CHECK-LABEL: func.func @gradient_of_a_last_layer_that_steps
+// CHECK-NOT:     few_channels_wgrad
+// CHECK:         kernel.region configs {cuda = "
+func.func @gradient_of_a_last_layer_that_steps(%x: tensor<8x128x128x64xf16>, %dy: tensor<8x64x64x3xf16>, %init: tensor<3x3x3x64xf16>) -> tensor<3x3x3x64xf16> {
+  %zero = arith.constant 0.0 : f16
+  %zeros = linalg.fill ins(%zero : f16) outs(%init : tensor<3x3x3x64xf16>) -> tensor<3x3x3x64xf16>
+  %dw = conv.wgrad layouts(NHWC, KRSC, NHWC) strides(2, 2) padding(1, 1) accumulate(f32) ins(%x, %dy : tensor<8x128x128x64xf16>, tensor<8x64x64x3xf16>) outs(%zeros : tensor<3x3x3x64xf16>)
+  return %dw : tensor<3x3x3x64xf16>
+}
+
+// -----
+
 // Two places of 32 channels are the rows of a matrix instruction.
 // REMARK: {{[a-z_.]+}} implemented: sm90_grouped_wgrad
 // CHECK-LABEL: func.func @gradient_of_groups_of_32_channels

@@ -31,6 +31,9 @@ VOLUME = (
 )
 # By family lines without a batch, each with a config that every batch below is legal for.
 ONE_CUBIN: dict[str, dict[str, str]] = {
+    "few_channels_wgrad": {
+        FIRST.replace("-F 1", "-F 4"): "1x16 channels=64 jobs=4 stages=4 warps=8 blocks=80x1",
+    },
     "few_input_channels": {FIRST: "4x64 tiles=2 warps=4 blocks=132x3"},
     "few_output_channels": {
         LAST: "12 k_warps=1 tiles=1 stages=3 warps=8 producer_warps=1 blocks=132x2",
@@ -82,7 +85,7 @@ OTHERS = {
 """Families with the batch in their code; `block_diagonal` and `layout_conversion` launch copies
 before another family's kernels."""
 BATCHES = (1, 2, 9, 48, 200)
-FEWEST = {"grouped_wgrad": 9, "sm90_grouped_wgrad": 9, "sm90_wgrad": 9}
+FEWEST = {"few_channels_wgrad": 9, "grouped_wgrad": 9, "sm90_grouped_wgrad": 9, "sm90_wgrad": 9}
 """The least batch of those that share a cubin: fewer have fewer splits, or leave something out."""
 
 
