@@ -18,6 +18,7 @@ from convir.lowering.kernels.cuda.few_input_channels.family import FEW_INPUT_CHA
 from convir.lowering.kernels.cuda.few_output_channels.family import FEW_OUTPUT_CHANNELS
 from convir.lowering.kernels.cuda.grouped_direct.family import GROUPED_DIRECT
 from convir.lowering.kernels.cuda.grouped_wgrad.family import GROUPED_WGRAD
+from convir.lowering.kernels.cuda.halo_implicit_gemm.family import HALO_IMPLICIT_GEMM
 from convir.lowering.kernels.cuda.launch import KernelPlan
 from convir.lowering.kernels.cuda.layout_conversion.family import LayoutConversion
 from convir.lowering.kernels.cuda.multi_tap_wgrad.family import MULTI_TAP_WGRAD
@@ -45,6 +46,7 @@ _WITHOUT_COPIES: tuple[KernelFamily, ...] = (
     SM90_GROUPED_DIRECT,
     GROUPED_DIRECT,
     FEW_INPUT_CHANNELS,
+    HALO_IMPLICIT_GEMM,
     SM90_FUSED_DGRAD,
     SM90_GROUPED_WGRAD,
     GROUPED_WGRAD,

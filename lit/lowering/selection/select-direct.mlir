@@ -155,6 +155,19 @@ func.func @gradient_of_a_last_layer_that_steps(%x: tensor<8x128x128x64xf16>, %dy
 
 // -----
 
+// What a tile reads of 32 channels is copied once for 125 taps.
+// REMARK: {{[a-z_.]+}} implemented: halo_implicit_gemm
+// CHECK-LABEL: func.func @volume
+// CHECK:         kernel.region configs {cuda = "halo_implicit_gemm
+func.func @volume(%x: tensor<2x32x32x32x32xf16>, %w: tensor<64x5x5x5x32xf16>, %init: tensor<2x32x32x32x64xf16>) -> tensor<2x32x32x32x64xf16> {
+  %zero = arith.constant 0.0 : f16
+  %zeros = linalg.fill ins(%zero : f16) outs(%init : tensor<2x32x32x32x64xf16>) -> tensor<2x32x32x32x64xf16>
+  %y = conv.fprop layouts(NDHWC, KTRSC, NDHWC) strides(1, 1, 1) padding(2, 2, 2) accumulate(f32) ins(%x, %w : tensor<2x32x32x32x32xf16>, tensor<64x5x5x5x32xf16>) outs(%zeros : tensor<2x32x32x32x64xf16>)
+  return %y : tensor<2x32x32x32x64xf16>
+}
+
+// -----
+
 // Two places of 32 channels are the rows of a matrix instruction.
 // REMARK: {{[a-z_.]+}} implemented: sm90_grouped_wgrad
 // CHECK-LABEL: func.func @gradient_of_groups_of_32_channels

@@ -48,6 +48,11 @@ ONE_CUBIN: dict[str, dict[str, str]] = {
         f"{MERGED} -F 4": "64x14 warp_channels=16 rows=2 tiles=1 stages=5 warps=8"
         " producer_warps=4 copies=tma blocks=132x1",
     },
+    "halo_implicit_gemm": {
+        f"convbfp16 -c 32 -H 12 -W 14 -k 64 {THREE} -F 1 {NHWC}": "1x16x8 channels=64 stages=4"
+        " warps=4 resident=2",
+        f"{VOLUME} -H 7 -W 6 -F 2": "2x8x8 channels=64 stages=3 warps=4 resident=1",
+    },
     "sm90_grouped_direct": {
         f"{GROUPS} -F 2": "7 stages=3 group_blocks=16 blocks=132x1",
         f"{VOLUME} -H 7 -W 6 -g 8 -F 1": "4 stages=3 group_blocks=64 blocks=132x1",
