@@ -9,7 +9,6 @@ from convir.analysis.refusal import Refusal
 from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.cuda.depthwise.config import CHUNK
 from convir.lowering.kernels.cuda.depthwise.problem import (
-    HELD_BANDS,
     MOST_PRODUCTS,
     DepthwiseForm,
     TileLayout,
@@ -74,9 +73,7 @@ def registers(
         return max(loads + (held if tile.holds_sums else 0), WGRAD_REGISTERS + rows + held)
     if not is_tensor:
         return max(loads, SIMT_REGISTERS + (chunks + unroll * phases) * CHUNK)
-    bands = phases * chunks * problem.rows.window
-    if bands > HELD_BANDS:
-        bands = phases * chunks * min(problem.rows.window, unroll * problem.rows.step)
+    bands = phases * chunks * min(problem.rows.window, unroll * problem.rows.step)
     return max(loads, OTHER_REGISTERS + bands + phases * unroll * 4 + chunks * 4)
 
 
@@ -124,7 +121,6 @@ def kernels(
         "tile_rows": config.rows,
         "tile_cols": config.cols,
         "unroll": config.unroll,
-        "held_bands": HELD_BANDS,
         **asdict(tile),
     }
     features = {

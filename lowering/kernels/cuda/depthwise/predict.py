@@ -11,7 +11,6 @@ from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.cuda.depthwise.config import CHUNK
 from convir.lowering.kernels.cuda.depthwise.launch import channel_blocks, splits, tiles
 from convir.lowering.kernels.cuda.depthwise.problem import (
-    HELD_BANDS,
     LANES,
     MMA_STRIPS,
     layout,
@@ -154,13 +153,10 @@ def work_of(
     steps = -(-form.chunks // 2) if form.is_wgrad else form.chunks / 2
     rows = strip_tiles * window
     products = strip_tiles / parts * config.unroll * all_taps
-    bands = phases * problem.rows.window * form.chunks
     if form.is_wgrad or not is_tensor:
         of_bands = 0.0
-    elif bands <= HELD_BANDS and form.steps(problem) == 1:
-        of_bands = channels * bands * 2.0
     else:
-        of_bands = strip_tiles * bands * 2.0
+        of_bands = strip_tiles * phases * problem.rows.window * form.chunks * 2.0
     nbytes = 2.0 * (loaded + stored) * size
     if is_tensor:
         nbytes += rows * steps * 512 + of_bands * 128
