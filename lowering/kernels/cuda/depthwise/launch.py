@@ -35,6 +35,9 @@ PLANAR_LOADS, VECTOR_LOADS = 70, 60
 OTHER_REGISTERS, WGRAD_REGISTERS, SIMT_REGISTERS = 50, 38, 58
 """Registers of a thread beside sums, rows and bands."""
 
+JOB_REGISTERS = 12
+"""Registers of a thread for the places of each further channel whose sums it holds."""
+
 
 def channel_blocks(problem: DirectProblem, config: DepthwiseConfig) -> int:
     """Blocks that have other channels."""
@@ -68,7 +71,8 @@ def registers(
     if form.is_wgrad:
         columns = -(-chunks // 2) * 4 if is_tensor else tap_counts(problem)[1]
         steps = config.channels * form.steps(problem)
-        held = tile.part_rows * columns * (steps // config.warps if tile.holds_sums else 1)
+        jobs = steps // config.warps if tile.holds_sums else 1
+        held = tile.part_rows * columns * jobs + JOB_REGISTERS * max(0, jobs - 2)
         rows = columns + unroll * 4 if is_tensor else (chunks + unroll) * CHUNK
         return max(loads + (held if tile.holds_sums else 0), WGRAD_REGISTERS + rows + held)
     if not is_tensor:
