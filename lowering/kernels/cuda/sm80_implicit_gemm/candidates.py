@@ -18,6 +18,7 @@ from convir.lowering.kernels.cuda.sm80_implicit_gemm.config import (
 )
 from convir.lowering.kernels.cuda.sm80_implicit_gemm.predict import split_work, time_of, work
 from convir.lowering.kernels.cuda.sm80_implicit_gemm.vector_widths import (
+    orientation,
     reduced_of,
     unsupported,
     widths,
@@ -59,6 +60,7 @@ _FMA_TILES = (
     Sm80ImplicitGemmConfig(128, 64, 16, 3, (16, 8), is_mma=False),
     Sm80ImplicitGemmConfig(64, 64, 16, 3, (16, 16), is_mma=False),
     Sm80ImplicitGemmConfig(64, 64, 16, 3, (8, 8), is_mma=False),
+    Sm80ImplicitGemmConfig(256, 32, 16, 3, (32, 8), is_mma=False),
     Sm80ImplicitGemmConfig(64, 16, 16, 3, (16, 4), is_mma=False),
     Sm80ImplicitGemmConfig(32, 32, 16, 3, (8, 8), is_mma=False),
 )
@@ -68,19 +70,21 @@ _FMA_TILES = (
 def plan(
     spec: Contraction, epilogue: Epilogue, gpu: Target
 ) -> tuple[Sm80ImplicitGemmConfig, ...] | Refusal:
-    """The configs that are legal for `spec` on `gpu`, one for each tile."""
+    """The configs that are legal for `spec` on `gpu`, one for each tile and choice of copies."""
     refused = unsupported(spec)
     if refused is not None:
         return refused
-    converted = _copies(spec)
-    spec, _ = copied(spec, converted)
-    tiles = _tiles(spec)
-    refusals = [refusal(spec, epilogue, tile, gpu) for tile in tiles]
-    legal = [tile for tile, refused in zip(tiles, refusals, strict=True) if refused is None]
-    if not legal:
-        return refusals[-1] or Refusal("no tile is legal")
-    splits = [_best_split(spec, epilogue, tile, gpu) for tile in legal]
-    return tuple(replace(config, converted=converted) for config in splits)
+    found: list[Sm80ImplicitGemmConfig] = []
+    for operands in _copies(spec):
+        on_copies, _ = copied(spec, operands)
+        for tile in _tiles(spec):
+            reason = refusal(on_copies, epilogue, tile, gpu)
+            if reason is None:
+                split = _best_split(on_copies, epilogue, tile, gpu)
+                found.append(replace(split, converted=operands))
+            else:
+                refused = reason
+    return tuple(found) or refused or Refusal("no tile is legal")
 
 
 def _tiles(spec: Contraction) -> tuple[Sm80ImplicitGemmConfig, ...]:
@@ -90,17 +94,27 @@ def _tiles(spec: Contraction) -> tuple[Sm80ImplicitGemmConfig, ...]:
     return tuple(replace(tile, k=tile.k // 2) for tile in _MMA_TILES) if spec.tf32 else _MMA_TILES
 
 
-def _copies(spec: Contraction) -> str:
-    """The operands whose copies are read in wider vectors, by tensor cores, more than once."""
-    if not has_mma(spec) or max(phase.taps for phase in spec.phases) == 1:
-        return ""
+def _copies(spec: Contraction) -> tuple[str, ...]:
+    """The operands whose copies are read, as letters: each choice that is considered.
+
+    Tensor cores read copies in wider vectors, more than once. FMA units read the filter's, where
+    that gives a step of the reduction one tap, or its vectors more elements: they have no issue
+    slots to spare for addresses.
+    """
+    if max(phase.taps for phase in spec.phases) == 1:
+        return ("",)
+    if not has_mma(spec):
+        if spec.result != "C" or "b" not in copyable(spec):
+            return ("",)
+        is_wider = widths(copied(spec, "b")[0]).other > widths(spec).other
+        return ("", "b") if is_wider or orientation(spec).tap_minor else ("",)
     chosen = ""
     inputs = "ab" if spec.result == "C" else "a"
     for operand in (each for each in copyable(spec) if each in inputs):
         before, after = widths(spec), widths(copied(spec, operand)[0])
         wider = after.a > before.a if operand == "a" else after.other > before.other
         chosen += operand if wider or (operand == "b" and chosen) else ""
-    return chosen
+    return (chosen,)
 
 
 def _best_split(
