@@ -15,6 +15,8 @@
 
 namespace convir {
 
+constexpr int kFiltersAhead = 8;
+
 template <typename P, typename S>
 struct Depthwise {
   using T = typename P::Element;
@@ -36,9 +38,6 @@ struct Depthwise {
   static constexpr int kFilterPhase = P::window_rows * kFilterRow;
   static constexpr int kFilterStep = P::phase_count * kFilterPhase;
   static constexpr int kFilter = Step<P>::kCount * kFilterStep;
-  // Banded matrices that a warp holds for all strips of a channel.
-  static constexpr bool kHoldsBands =
-      Step<P>::kCount == 1 && P::phase_count * P::window_rows * kChunks <= S::held_bands;
 
   static constexpr bool has_row(int phase, int row) {
     return row >= 0 && row < P::window_rows && row_tap_at<P>(phase, row) >= 0 &&
@@ -49,23 +48,47 @@ struct Depthwise {
     return has_row(phase, row - out * P::row_step);
   }
 
+  // The filters of a phase: where element e lies in B, and in shared memory.
+  template <int kPhase>
+  struct Filters {
+    static constexpr EvenTaps kRows = row_taps<P>(kPhase), kCols = col_taps<P>(kPhase);
+    static constexpr int kOfCol = larger(1, kCols.count), kOfRow = larger(1, kRows.count);
+    static constexpr int kTaps = kOfRow * kOfCol;
+    static constexpr int kCount =
+        is_zero_fill<P>(kPhase) ? 0 : S::channels * Step<P>::kCount * kTaps;
+
+    static __device__ __forceinline__ T load(const T* __restrict__ b, int channel, int e) {
+      const int col = e % kOfCol, row = e / kOfCol % kOfRow;
+      const int step = e / kTaps % Step<P>::kCount;
+      channel += e / kTaps / Step<P>::kCount;
+      if (e >= kCount || channel >= kOutChannels) return T(0.0f);
+      return Step<P>(step).weights(b, channel)[kRows.weight + row * kRows.weight_step +
+                                               kCols.weight + col * kCols.weight_step];
+    }
+    static __device__ __forceinline__ void store(T* filters, int e, T value) {
+      if (e >= kCount) return;
+      const int col = e % kOfCol, row = e / kOfCol % kOfRow;
+      const int step = e / kTaps % Step<P>::kCount, c = e / kTaps / Step<P>::kCount;
+      filters[c * kFilter + step * kFilterStep + kPhase * kFilterPhase +
+              (kRows.first + row * kRows.step) * kFilterRow + kCols.first + col * kCols.step] =
+          value;
+    }
+  };
+  // Elements of phase 0 that a thread has under way beside the tile.
+  static constexpr int kAhead = smaller(kFiltersAhead, divide_up(Filters<0>::kCount, S::threads));
+
   static __device__ __forceinline__ void stage_filters(const T* __restrict__ b, T* filters,
-                                                       int channel) {
+                                                       int channel, const T* ahead) {
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) {
+      Filters<0>::store(filters, i * S::threads + threadIdx.x, ahead[i]);
+    }
     static_for<P::phase_count>([&](auto phase) {
-      constexpr int kPhase = decltype(phase)::value;
-      constexpr EvenTaps kRows = row_taps<P>(kPhase), kCols = col_taps<P>(kPhase);
-      constexpr int kTaps = kRows.count * kCols.count;
-      if constexpr (kTaps > 0) {
-#pragma unroll 4
-        for (int e = threadIdx.x; e < S::channels * Step<P>::kCount * kTaps; e += S::threads) {
-          const int col = e % kCols.count, row = e / kCols.count % kRows.count;
-          const int step = e / kTaps % Step<P>::kCount, c = e / kTaps / Step<P>::kCount;
-          if (channel + c >= kOutChannels) break;
-          const T* from = Step<P>(step).weights(b, channel + c) + kRows.weight +
-                          row * kRows.weight_step + kCols.weight + col * kCols.weight_step;
-          filters[c * kFilter + step * kFilterStep + kPhase * kFilterPhase +
-                  kRows.position(row) * kFilterRow + kCols.position(col)] = *from;
-        }
+      using Of = Filters<decltype(phase)::value>;
+      constexpr int kFirst = decltype(phase)::value == 0 ? kAhead * S::threads : 0;
+#pragma unroll 8
+      for (int e = kFirst + threadIdx.x; e < Of::kCount; e += S::threads) {
+        Of::store(filters, e, Of::load(b, channel, e));
       }
     });
   }
@@ -75,6 +98,11 @@ struct Depthwise {
     T* const shared = reinterpret_cast<T*>(memory);
     const int channel = static_cast<int>(blockIdx.x % kChannelBlocks) * S::channels;
     const Tile tile(blockIdx.x / kChannelBlocks);
+    T ahead[larger(1, kAhead)];
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) {
+      ahead[i] = Filters<0>::load(b, channel, i * S::threads + threadIdx.x);
+    }
     // Zeros, behind them filters.
     for (int i = threadIdx.x; i < S::planes_at * static_cast<int>(sizeof(T)) / 16; i += S::threads) {
       reinterpret_cast<uint4*>(memory)[i] = make_uint4(0, 0, 0, 0);
@@ -82,14 +110,12 @@ struct Depthwise {
     In::template load<S::threads, P::slice_tap_step>(
         a, shared + S::planes_at, tile.template window<typename In::Origin>(channel));
     __syncthreads();
-    stage_filters(b, shared + S::filters_at, channel);
+    stage_filters(b, shared + S::filters_at, channel, ahead);
     __syncthreads();
-#pragma unroll 1
-    for (int c = threadIdx.x / 32; c < S::channels; c += kWarps) {
-      if (channel + c >= kOutChannels) break;
-      if constexpr (kIsTensor) compute_banded(shared, c, channel + c, tile, out);
-      else compute_simt(shared, c, channel + c, tile, out);
-    }
+    // A warp's channels of the tile.
+    const int last = min(S::channels, kOutChannels - channel);
+    if constexpr (kIsTensor) compute_banded(shared, channel, last, tile, out);
+    else compute_simt(shared, channel, last, tile, out);
     __syncthreads();
     static_for<P::phase_count>([&](auto phase) {
       constexpr int kPhase = decltype(phase)::value;
@@ -131,11 +157,10 @@ struct Depthwise {
     convir::store(to, stored);
   }
 
-  static __device__ __forceinline__ void compute_banded(T* shared, int c, int channel,
+  // All strips of a warp's channels: those of the tile before `last`, from `channel` on.
+  static __device__ __forceinline__ void compute_banded(T* shared, int channel, int last,
                                                         const Tile& tile, const Target<P>& out) {
     const int lane = threadIdx.x % 32;
-    const unsigned short* filter = reinterpret_cast<const unsigned short*>(
-        shared + S::filters_at + c * kFilter);
     // Where the lane's elements of a banded matrix lie in a row of the filter.
     int taps[kChunks][2];
 #pragma unroll
@@ -145,28 +170,7 @@ struct Depthwise {
       taps[i / 2][i % 2] =
           static_cast<unsigned>(tap) < static_cast<unsigned>(P::window_cols) ? tap : P::window_cols;
     }
-    unsigned bands[P::phase_count][P::window_rows][kChunks];
-    const auto load_band = [&](auto phase, auto row, const unsigned short* of_step) {
-      constexpr int kPhase = decltype(phase)::value;
-      constexpr int kRow = decltype(row)::value;
-      const unsigned short* from =
-          of_step + kPhase * kFilterPhase + kRow * kFilterRow;
-#pragma unroll
-      for (int i = 0; i < kChunks; ++i) {
-        bands[kPhase][kRow][i] =
-            from[taps[i][0]] | static_cast<unsigned>(from[taps[i][1]]) << 16;
-      }
-    };
-    if constexpr (kHoldsBands) {
-      static_for<P::phase_count>([&](auto phase) {
-        constexpr int kPhase = decltype(phase)::value;
-        static_for<P::window_rows>([&](auto row) {
-          constexpr int kRow = decltype(row)::value;
-          if constexpr (has_row(kPhase, kRow)) load_band(phase, row, filter);
-        });
-      });
-    }
-    const T* const zeros = shared + lane / 16 * kDepthwiseChunk;
+    const unsigned zeros = shared_address(shared + lane / 16 * kDepthwiseChunk);
 #pragma unroll 1
     for (int m = 0; m < kStripTiles * kMmaRows; m += kMmaRows) {
       const Strip<S> strip(min(m + lane % kMmaRows, StripOf::kCount - 1));
@@ -174,44 +178,55 @@ struct Depthwise {
                        strip.chunk * P::col_step * kDepthwiseChunk + lane / 16 * kDepthwiseChunk;
       if constexpr (!S::is_whole) first += strip.row * P::row_step * S::in_row;
       const int origin = (tile.row + strip.row) * P::row_step + P::row_origin;
-      float sums[P::phase_count][S::unroll][4] = {};
+      const Strip<S> to[2] = {Strip<S>(m + lane / 4), Strip<S>(m + lane / 4 + 8)};
 #pragma unroll 1
-      for (int step = 0; step < Step<P>::kCount; ++step) {
-        const T* const of_step = first + Step<P>(step).template window<In, S>(c);
-        static_for<kWindow>([&](auto row) {
-          constexpr int kRow = decltype(row)::value;
-          unsigned x[kChunks][2];
-          load_window(x, WindowRow<P, S>::at(shared_address(zeros), shared_address(of_step),
-                                             origin, kRow, S::in_row * sizeof(T)));
-          static_for<P::phase_count>([&](auto phase) {
-            constexpr int kPhase = decltype(phase)::value;
-            if constexpr (!kHoldsBands && has_row(kPhase, kRow)) {
-              load_band(phase, row, filter + step * kFilterStep);
-            }
-            static_for<S::unroll>([&](auto output) {
-              constexpr int kOut = decltype(output)::value;
-              if constexpr (reads(kPhase, kRow, kOut)) {
-                multiply(sums[kPhase][kOut], x,
-                         bands[kPhase][kRow - kOut * P::row_step]);
+      for (int c = threadIdx.x / 32; c < last; c += kWarps) {
+        const unsigned short* filter =
+            reinterpret_cast<const unsigned short*>(shared + S::filters_at + c * kFilter);
+        unsigned bands[P::phase_count][P::window_rows][kChunks];
+        float sums[P::phase_count][S::unroll][4] = {};
+#pragma unroll 1
+        for (int step = 0; step < Step<P>::kCount; ++step) {
+          const unsigned of_step =
+              shared_address(first + Step<P>(step).template window<In, S>(c));
+          static_for<kWindow>([&](auto row) {
+            constexpr int kRow = decltype(row)::value;
+            unsigned x[kChunks][2];
+            load_window(x, WindowRow<P, S>::at(zeros, of_step, origin, kRow,
+                                               S::in_row * sizeof(T)));
+            static_for<P::phase_count>([&](auto phase) {
+              constexpr int kPhase = decltype(phase)::value;
+              if constexpr (has_row(kPhase, kRow)) {
+                const unsigned short* from =
+                    filter + step * kFilterStep + kPhase * kFilterPhase + kRow * kFilterRow;
+#pragma unroll
+                for (int i = 0; i < kChunks; ++i) {
+                  bands[kPhase][kRow][i] =
+                      from[taps[i][0]] | static_cast<unsigned>(from[taps[i][1]]) << 16;
+                }
               }
+              static_for<S::unroll>([&](auto output) {
+                constexpr int kOut = decltype(output)::value;
+                if constexpr (reads(kPhase, kRow, kOut)) {
+                  multiply(sums[kPhase][kOut], x, bands[kPhase][kRow - kOut * P::row_step]);
+                }
+              });
             });
           });
-        });
-      }
-      __syncwarp();
+        }
+        __syncwarp();
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const int mine = m + half * 8 + lane / 4;
-        if (mine >= StripOf::kCount) continue;
-        const Strip<S> to(mine);
-        static_for<P::phase_count>([&](auto phase) {
-          constexpr int kPhase = decltype(phase)::value;
+        for (int half = 0; half < 2; ++half) {
+          if (m + half * 8 + lane / 4 >= StripOf::kCount) continue;
+          static_for<P::phase_count>([&](auto phase) {
+            constexpr int kPhase = decltype(phase)::value;
 #pragma unroll
-          for (int i = 0; i < S::unroll; ++i) {
-            finish<kPhase, 2>(shared, sums[kPhase][i] + half * 2, to, to.row + i,
-                                   lane % 4 * 2, c, channel, tile, out);
-          }
-        });
+            for (int i = 0; i < S::unroll; ++i) {
+              finish<kPhase, 2>(shared, sums[kPhase][i] + half * 2, to[half], to[half].row + i,
+                                lane % 4 * 2, c, channel + c, tile, out);
+            }
+          });
+        }
       }
     }
   }
@@ -242,10 +257,9 @@ struct Depthwise {
   }
 
   // The same without tensor cores: a lane computes a strip.
-  static __device__ __forceinline__ void compute_simt(T* shared, int c, int channel,
+  static __device__ __forceinline__ void compute_simt(T* shared, int channel, int last,
                                                       const Tile& tile, const Target<P>& out) {
     const int lane = threadIdx.x % 32;
-    const T* filter = shared + S::filters_at + c * kFilter;
 #pragma unroll 1
     for (int m = 0; m < kStripTiles * 32; m += 32) {
       const bool has_work = m + lane < StripOf::kCount;
@@ -254,49 +268,54 @@ struct Depthwise {
                        strip.chunk * P::col_step * kDepthwiseChunk;
       if constexpr (!S::is_whole) first += strip.row * P::row_step * S::in_row;
       const int origin = (tile.row + strip.row) * P::row_step + P::row_origin;
-      float sums[P::phase_count][S::unroll][kDepthwiseChunk] = {};
 #pragma unroll 1
-      for (int step = 0; step < Step<P>::kCount; ++step) {
-        const T* const of_step = first + Step<P>(step).template window<In, S>(c);
-        static_for<kWindow>([&](auto row) {
-          constexpr int kRow = decltype(row)::value;
-          float x[kChunks * kDepthwiseChunk];
-          load_row(x, WindowRow<P, S>::template at<const T*>(shared, of_step, origin, kRow, S::in_row));
-          static_for<P::phase_count>([&](auto phase) {
-            constexpr int kPhase = decltype(phase)::value;
-            static_for<S::unroll>([&](auto output) {
-              constexpr int kOut = decltype(output)::value;
-              if constexpr (reads(kPhase, kRow, kOut)) {
-                constexpr EvenTaps kCols = col_taps<P>(kPhase);
-                const T* weights = filter + step * kFilterStep + kPhase * kFilterPhase +
-                                   (kRow - kOut * P::row_step) * kFilterRow;
-                static_for<kCols.count>([&](auto tap) {
-                  constexpr int kTap = decltype(tap)::value;
-                  constexpr int kAt = kCols.position(kTap);
-                  const float weight = widen(weights[kAt]);
+      for (int c = threadIdx.x / 32; c < last; c += kWarps) {
+        const T* filter = shared + S::filters_at + c * kFilter;
+        float sums[P::phase_count][S::unroll][kDepthwiseChunk] = {};
+#pragma unroll 1
+        for (int step = 0; step < Step<P>::kCount; ++step) {
+          const T* const of_step = first + Step<P>(step).template window<In, S>(c);
+          static_for<kWindow>([&](auto row) {
+            constexpr int kRow = decltype(row)::value;
+            float x[kChunks * kDepthwiseChunk];
+            load_row(x, WindowRow<P, S>::template at<const T*>(shared, of_step, origin, kRow,
+                                                               S::in_row));
+            static_for<P::phase_count>([&](auto phase) {
+              constexpr int kPhase = decltype(phase)::value;
+              static_for<S::unroll>([&](auto output) {
+                constexpr int kOut = decltype(output)::value;
+                if constexpr (reads(kPhase, kRow, kOut)) {
+                  constexpr EvenTaps kCols = col_taps<P>(kPhase);
+                  const T* weights = filter + step * kFilterStep + kPhase * kFilterPhase +
+                                     (kRow - kOut * P::row_step) * kFilterRow;
+                  static_for<kCols.count>([&](auto tap) {
+                    constexpr int kAt = kCols.position(decltype(tap)::value);
+                    const float weight = widen(weights[kAt]);
 #pragma unroll
-                  for (int q = 0; q < kDepthwiseChunk; ++q) {
-                    float& sum = sums[kPhase][kOut][q];
-                    sum = fmaf(x[S::shift + kAt + q * P::col_step], weight, sum);
-                  }
-                });
-              }
+                    for (int q = 0; q < kDepthwiseChunk; ++q) {
+                      float& sum = sums[kPhase][kOut][q];
+                      sum = fmaf(x[S::shift + kAt + q * P::col_step], weight, sum);
+                    }
+                  });
+                }
+              });
             });
           });
+        }
+        __syncwarp();
+        if (!has_work) continue;
+        static_for<P::phase_count>([&](auto phase) {
+          constexpr int kPhase = decltype(phase)::value;
+#pragma unroll
+          for (int i = 0; i < S::unroll; ++i) {
+#pragma unroll
+            for (int q = 0; q < kDepthwiseChunk; q += 4) {
+              finish<kPhase, 4>(shared, sums[kPhase][i] + q, strip, strip.row + i, q, c,
+                                channel + c, tile, out);
+            }
+          }
         });
       }
-      __syncwarp();
-      if (!has_work) continue;
-      static_for<P::phase_count>([&](auto phase) {
-        constexpr int kPhase = decltype(phase)::value;
-#pragma unroll
-        for (int i = 0; i < S::unroll; ++i) {
-          finish<kPhase, 4>(shared, sums[kPhase][i], strip, strip.row + i, 0, c, channel,
-                                 tile, out);
-          finish<kPhase, 4>(shared, sums[kPhase][i] + 4, strip, strip.row + i, 4, c,
-                                 channel, tile, out);
-        }
-      });
     }
   }
 };

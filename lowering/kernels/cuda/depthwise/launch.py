@@ -9,7 +9,6 @@ from convir.analysis.refusal import Refusal
 from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.cuda.depthwise.config import CHUNK
 from convir.lowering.kernels.cuda.depthwise.problem import (
-    HELD_BANDS,
     MOST_PRODUCTS,
     DepthwiseForm,
     TileLayout,
@@ -35,6 +34,9 @@ PLANAR_LOADS, VECTOR_LOADS = 70, 60
 """Registers of a thread for vectors that are under way, and where they go."""
 OTHER_REGISTERS, WGRAD_REGISTERS, SIMT_REGISTERS = 50, 38, 58
 """Registers of a thread beside sums, rows and bands."""
+
+JOB_REGISTERS = 12
+"""Registers of a thread for the places of each further channel whose sums it holds."""
 
 
 def channel_blocks(problem: DirectProblem, config: DepthwiseConfig) -> int:
@@ -69,14 +71,13 @@ def registers(
     if form.is_wgrad:
         columns = -(-chunks // 2) * 4 if is_tensor else tap_counts(problem)[1]
         steps = config.channels * form.steps(problem)
-        held = tile.part_rows * columns * (steps // config.warps if tile.holds_sums else 1)
+        jobs = steps // config.warps if tile.holds_sums else 1
+        held = tile.part_rows * columns * jobs + JOB_REGISTERS * max(0, jobs - 2)
         rows = columns + unroll * 4 if is_tensor else (chunks + unroll) * CHUNK
         return max(loads + (held if tile.holds_sums else 0), WGRAD_REGISTERS + rows + held)
     if not is_tensor:
         return max(loads, SIMT_REGISTERS + (chunks + unroll * phases) * CHUNK)
-    bands = phases * chunks * problem.rows.window
-    if bands > HELD_BANDS:
-        bands = phases * chunks * min(problem.rows.window, unroll * problem.rows.step)
+    bands = phases * chunks * min(problem.rows.window, unroll * problem.rows.step)
     return max(loads, OTHER_REGISTERS + bands + phases * unroll * 4 + chunks * 4)
 
 
@@ -124,7 +125,6 @@ def kernels(
         "tile_rows": config.rows,
         "tile_cols": config.cols,
         "unroll": config.unroll,
-        "held_bands": HELD_BANDS,
         **asdict(tile),
     }
     features = {

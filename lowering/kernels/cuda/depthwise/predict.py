@@ -11,7 +11,6 @@ from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.cuda.depthwise.config import CHUNK
 from convir.lowering.kernels.cuda.depthwise.launch import channel_blocks, splits, tiles
 from convir.lowering.kernels.cuda.depthwise.problem import (
-    HELD_BANDS,
     LANES,
     MMA_STRIPS,
     layout,
@@ -110,6 +109,8 @@ class Work:
     products: float
     macs: float
     """Multiply-adds of tensor cores."""
+    busiest: float
+    """What the busiest warp of a block computes, over an even share: a warp has whole channels."""
     bytes: float
     """Of shared memory."""
     lines: float
@@ -152,15 +153,13 @@ def work_of(
     window = (config.unroll - 1) * problem.rows.step + problem.rows.window
     all_taps = sum(len(phase.rows.pixels) for phase in problem.phases)
     steps = -(-form.chunks // 2) if form.is_wgrad else form.chunks / 2
+    jobs = channels * (form.steps(problem) if form.is_wgrad else 1)
     rows = strip_tiles * window
     products = strip_tiles / parts * config.unroll * all_taps
-    bands = phases * problem.rows.window * form.chunks
     if form.is_wgrad or not is_tensor:
         of_bands = 0.0
-    elif bands <= HELD_BANDS and form.steps(problem) == 1:
-        of_bands = channels * bands * 2.0
     else:
-        of_bands = strip_tiles * bands * 2.0
+        of_bands = strip_tiles * phases * problem.rows.window * form.chunks * 2.0
     nbytes = 2.0 * (loaded + stored) * size
     if is_tensor:
         nbytes += rows * steps * 512 + of_bands * 128
@@ -195,6 +194,7 @@ def work_of(
         taps=of_bands * LANES,
         products=lanes_products * LANES,
         macs=macs,
+        busiest=ceil(jobs / config.warps) * config.warps / jobs,
         bytes=nbytes,
         lines=lines,
         folds=channels * form.steps(problem) * row_taps * (steps if is_tensor else col_taps / 4)
@@ -223,14 +223,15 @@ def work(spec: Contraction, epilogue: Epilogue, config: DepthwiseConfig, target:
 
 def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
     """µs."""
-    instructions = k.unit * work.units + k.element * work.elements / 2 + k.strip * work.strips
-    instructions += k.row * work.rows + k.tap * work.taps + k.product * work.products
-    issue = instructions / target.issue_rate
+    computing = k.strip * work.strips + k.row * work.rows + k.tap * work.taps
+    computing = work.busiest * (computing + k.product * work.products)
+    moving = k.unit * work.units + k.element * work.elements / 2
+    issue = (moving + computing) / target.issue_rate
     tensor = k.mma * work.macs / target.mma_rate[work.type] if work.macs else 0.0
     simt = 0.0 if work.macs else work.products / target.fma_rate
     shared = k.shared * work.bytes / target.shared_rate + k.fold * work.folds
     shared += k.line * work.lines
-    busy = overlap(k.power, issue, max(tensor, simt), shared)
+    busy = overlap(k.power, issue, work.busiest * max(tensor, simt), shared)
     at_once = min(float(work.resident), max(1.0, work.waves))
     rounds = ceil(work.waves / work.resident)
     # Of the blocks of a multiprocessor some wait while others compute.

@@ -32,8 +32,6 @@ PART_SUMS = 64
 """Sums of a lane for some filter rows of wgrad."""
 HELD_SUMS = 64
 """Sums of a lane of wgrad that stay in registers from tile to tile."""
-HELD_BANDS = 32
-"""Registers for banded matrices that a warp holds for all strips of a channel."""
 MMA_STRIPS, LANES = 16, 32
 
 

@@ -89,16 +89,14 @@ struct DepthwiseWgrad {
                                         {channel, tile.image, tile.slice, tile.row, tile.col});
       __syncthreads();
       if constexpr (kHolds) {
-        static_for<kHeldJobs>([&](auto job) {
-          add<0>(held[job.value], shared, job.value * kWarps + warp, tile);
-        });
+        add<0>(held, shared, warp, tile);
       } else {
 #pragma unroll 1
         for (int job = warp; job < kJobs; job += kWarps) {
           static_for<kRowParts>([&](auto part) {
-            Sums of_tile = {};
+            Sums of_tile[1] = {};
             add<part.value * S::part_rows>(of_tile, shared, job, tile);
-            fold<part.value * S::part_rows>(of_tile, scratch, sums, job);
+            fold<part.value * S::part_rows>(of_tile[0], scratch, sums, job);
           });
         }
       }
@@ -164,31 +162,32 @@ struct DepthwiseWgrad {
     }
   }
 
-  // Where the windows of a strip begin, or the image in a tile of whole images.
-  static __device__ __forceinline__ const T* window(const T* shared, const Strip<S>& strip, int c,
-                                                    int step) {
-    const T* first = shared + S::planes_at + Step<P>(step).template window<In, S>(c) +
-                     strip.image * S::in_image + strip.chunk * P::col_step * kDepthwiseChunk;
+  // Where the windows of a strip begin in a plane, or the image in a tile of whole images.
+  static __device__ __forceinline__ int window(const Strip<S>& strip) {
+    const int first =
+        strip.image * S::in_image + strip.chunk * P::col_step * kDepthwiseChunk;
     return S::is_whole ? first : first + strip.row * P::row_step * S::in_row;
+  }
+  static __device__ __forceinline__ const T* plane_of_a(const T* shared, int job) {
+    return shared + S::planes_at +
+           Step<P>(job / S::channels).template window<In, S>(job % S::channels);
   }
   static __device__ __forceinline__ int origin(const Tile& tile, const Strip<S>& strip) {
     return (tile.row + strip.row) * P::row_step + P::row_origin;
   }
-  static __device__ __forceinline__ const T* gradients(const T* shared, const Strip<S>& strip,
-                                                       int c) {
-    return shared + S::results_at + Out::plane(c) + strip.image * S::out_image +
-           strip.row * S::out_row + strip.chunk * kDepthwiseChunk;
+  static __device__ __forceinline__ int gradients(const Strip<S>& strip) {
+    return strip.image * S::out_image + strip.row * S::out_row + strip.chunk * kDepthwiseChunk;
+  }
+  static __device__ __forceinline__ const T* plane_of_c(const T* shared, int job) {
+    return shared + S::results_at + Out::plane(job % S::channels);
   }
 
-  // Adds the gradients of filter rows from tap row kFirst on.
-  template <int kFirst>
-  static __device__ __forceinline__ void add(Sums& sums, const T* shared, int job,
+  // Adds the gradients of filter rows from tap row kFirst on, of jobs `job`, `job + kWarps`, …
+  template <int kFirst, int kCount>
+  static __device__ __forceinline__ void add(Sums (&sums)[kCount], const T* shared, int job,
                                              const Tile& tile) {
-    if constexpr (kIsTensor) {
-      add_banded<kFirst>(sums, shared, job % S::channels, job / S::channels, tile);
-    } else {
-      add_simt<kFirst>(sums, shared, job % S::channels, job / S::channels, tile);
-    }
+    if constexpr (kIsTensor) add_banded<kFirst>(sums, shared, job, tile);
+    else add_simt<kFirst>(sums, shared, job, tile);
   }
   template <int kFirst>
   static __device__ __forceinline__ void fold(const Sums& sums, float* scratch, float* totals,
@@ -199,8 +198,8 @@ struct DepthwiseWgrad {
     else fold_lanes<kFirst>(sums, to);
   }
 
-  template <int kFirst>
-  static __device__ __forceinline__ void add_banded(Sums& sums, const T* shared, int c, int step,
+  template <int kFirst, int kCount>
+  static __device__ __forceinline__ void add_banded(Sums (&sums)[kCount], const T* shared, int job,
                                                     const Tile& tile) {
     constexpr int kPart = smaller(S::part_rows, kRows.count - kFirst);
     const int lane = threadIdx.x % 32;
@@ -213,37 +212,41 @@ struct DepthwiseWgrad {
       // strips are missing.
       const int of_a = m + lane % 8 + matrix / 2 * 8, of_c = m + lane % kMmaDepth;
       const Strip<S> strip(min(of_a, StripOf::kCount - 1));
-      const Strip<S> strip_c(min(of_c, StripOf::kCount - 1));
-      const unsigned from_a = shared_address(window(shared, strip, c, step) + ahead);
-      const int first_row = origin(tile, strip);
+      const int first_a = window(strip) + ahead, first_row = origin(tile, strip);
+      const int first_c = gradients(Strip<S>(min(of_c, StripOf::kCount - 1)));
       const bool has_strip = of_c < StripOf::kCount;
-      const unsigned from_c = shared_address(has_strip ? gradients(shared, strip_c, c) : shared);
-      unsigned y[S::unroll][2];
+      static_for<kCount>([&](auto number) {
+        constexpr int kJob = decltype(number)::value;
+        const unsigned from_a = shared_address(plane_of_a(shared, job + kJob * kWarps) + first_a);
+        const T* const plane_c = plane_of_c(shared, job + kJob * kWarps);
+        const unsigned from_c = shared_address(has_strip ? plane_c + first_c : shared);
+        unsigned y[S::unroll][2];
 #pragma unroll
-      for (int i = 0; i < S::unroll; ++i) {
-        constexpr int kPitch = S::out_row * sizeof(T);
-        load_transposed(y[i], from_c + (has_strip ? i * kPitch : 0));
-      }
-      static_for<kWindow>([&](auto row) {
-        constexpr int kRow = decltype(row)::value;
-        if constexpr (uses(kRow, kFirst, kPart)) {
-          const unsigned from = WindowRow<P, S>::at(zeros, from_a, first_row, kRow,
-                                                    S::in_row * sizeof(T));
-          unsigned x[kPairs][4];
-#pragma unroll
-          for (int i = 0; i < kPairs; ++i) load_transposed(x[i], from + i * 32);
-          static_for<kPart>([&](auto tap) {
-            constexpr int kTap = decltype(tap)::value;
-            constexpr int kOut = output_of(kRow, kFirst + kTap);
-            if constexpr (kOut >= 0) {
-#pragma unroll
-              for (int i = 0; i < kPairs; ++i) {
-                auto& four = reinterpret_cast<float(&)[4]>(sums.of[kTap][i * 4]);
-                multiply_add<T>(four, x[i], y[kOut][0], y[kOut][1]);
-              }
-            }
-          });
+        for (int i = 0; i < S::unroll; ++i) {
+          constexpr int kPitch = S::out_row * sizeof(T);
+          load_transposed(y[i], from_c + (has_strip ? i * kPitch : 0));
         }
+        static_for<kWindow>([&](auto row) {
+          constexpr int kRow = decltype(row)::value;
+          if constexpr (uses(kRow, kFirst, kPart)) {
+            const unsigned from = WindowRow<P, S>::at(zeros, from_a, first_row, kRow,
+                                                      S::in_row * sizeof(T));
+            unsigned x[kPairs][4];
+#pragma unroll
+            for (int i = 0; i < kPairs; ++i) load_transposed(x[i], from + i * 32);
+            static_for<kPart>([&](auto tap) {
+              constexpr int kTap = decltype(tap)::value;
+              constexpr int kOut = output_of(kRow, kFirst + kTap);
+              if constexpr (kOut >= 0) {
+#pragma unroll
+                for (int i = 0; i < kPairs; ++i) {
+                  auto& four = reinterpret_cast<float(&)[4]>(sums[kJob].of[kTap][i * 4]);
+                  multiply_add<T>(four, x[i], y[kOut][0], y[kOut][1]);
+                }
+              }
+            });
+          }
+        });
       });
     }
   }
@@ -287,39 +290,44 @@ struct DepthwiseWgrad {
   }
 
   // The same without tensor cores: a lane has some strips, and lanes add up in pairs.
-  template <int kFirst>
-  static __device__ __forceinline__ void add_simt(Sums& sums, const T* shared, int c, int step,
+  template <int kFirst, int kCount>
+  static __device__ __forceinline__ void add_simt(Sums (&sums)[kCount], const T* shared, int job,
                                                   const Tile& tile) {
     constexpr int kPart = smaller(S::part_rows, kRows.count - kFirst);
 #pragma unroll 1
     for (int m = threadIdx.x % 32; m < StripOf::kCount; m += 32) {
       const Strip<S> strip(m);
-      const T* from_a = window(shared, strip, c, step);
-      const T* from_c = gradients(shared, strip, c);
-      float y[S::unroll][kDepthwiseChunk];
+      const int first_a = window(strip), first_row = origin(tile, strip);
+      const int first_c = gradients(strip);
+      static_for<kCount>([&](auto number) {
+        constexpr int kJob = decltype(number)::value;
+        const T* from_a = plane_of_a(shared, job + kJob * kWarps) + first_a;
+        const T* from_c = plane_of_c(shared, job + kJob * kWarps) + first_c;
+        float y[S::unroll][kDepthwiseChunk];
 #pragma unroll
-      for (int i = 0; i < S::unroll; ++i) load_row(y[i], from_c + i * S::out_row);
-      static_for<kWindow>([&](auto row) {
-        constexpr int kRow = decltype(row)::value;
-        if constexpr (uses(kRow, kFirst, kPart)) {
-          float x[kChunks * kDepthwiseChunk];
-          load_row(x, WindowRow<P, S>::at(shared, from_a, origin(tile, strip), kRow, S::in_row));
-          static_for<kPart>([&](auto tap) {
-            constexpr int kTap = decltype(tap)::value;
-            constexpr int kOut = output_of(kRow, kFirst + kTap);
-            if constexpr (kOut >= 0) {
-              static_for<kCols.count>([&](auto col) {
-                constexpr int kTapCol = decltype(col)::value;
-                constexpr int kAt = S::shift + kCols.first + kTapCol * kCols.step;
+        for (int i = 0; i < S::unroll; ++i) load_row(y[i], from_c + i * S::out_row);
+        static_for<kWindow>([&](auto row) {
+          constexpr int kRow = decltype(row)::value;
+          if constexpr (uses(kRow, kFirst, kPart)) {
+            float x[kChunks * kDepthwiseChunk];
+            load_row(x, WindowRow<P, S>::at(shared, from_a, first_row, kRow, S::in_row));
+            static_for<kPart>([&](auto tap) {
+              constexpr int kTap = decltype(tap)::value;
+              constexpr int kOut = output_of(kRow, kFirst + kTap);
+              if constexpr (kOut >= 0) {
+                static_for<kCols.count>([&](auto col) {
+                  constexpr int kTapCol = decltype(col)::value;
+                  constexpr int kAt = S::shift + kCols.first + kTapCol * kCols.step;
 #pragma unroll
-                for (int q = 0; q < kDepthwiseChunk; ++q) {
-                  float& sum = sums.of[kTap][kTapCol];
-                  sum = fmaf(x[kAt + q * P::col_step], y[kOut][q], sum);
-                }
-              });
-            }
-          });
-        }
+                  for (int q = 0; q < kDepthwiseChunk; ++q) {
+                    float& sum = sums[kJob].of[kTap][kTapCol];
+                    sum = fmaf(x[kAt + q * P::col_step], y[kOut][q], sum);
+                  }
+                });
+              }
+            });
+          }
+        });
       });
     }
     __syncwarp();

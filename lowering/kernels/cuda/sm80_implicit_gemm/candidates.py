@@ -18,6 +18,7 @@ from convir.lowering.kernels.cuda.sm80_implicit_gemm.config import (
 )
 from convir.lowering.kernels.cuda.sm80_implicit_gemm.predict import split_work, time_of, work
 from convir.lowering.kernels.cuda.sm80_implicit_gemm.vector_widths import (
+    orientation,
     reduced_of,
     unsupported,
     widths,
@@ -59,6 +60,7 @@ _FMA_TILES = (
     Sm80ImplicitGemmConfig(128, 64, 16, 3, (16, 8), is_mma=False),
     Sm80ImplicitGemmConfig(64, 64, 16, 3, (16, 16), is_mma=False),
     Sm80ImplicitGemmConfig(64, 64, 16, 3, (8, 8), is_mma=False),
+    Sm80ImplicitGemmConfig(256, 32, 16, 3, (32, 8), is_mma=False),
     Sm80ImplicitGemmConfig(64, 16, 16, 3, (16, 4), is_mma=False),
     Sm80ImplicitGemmConfig(32, 32, 16, 3, (8, 8), is_mma=False),
 )
@@ -68,22 +70,21 @@ _FMA_TILES = (
 def plan(
     spec: Contraction, epilogue: Epilogue, gpu: Target
 ) -> tuple[Sm80ImplicitGemmConfig, ...] | Refusal:
-    """The configs that are legal for `spec` on `gpu`, one for each tile."""
+    """The configs that are legal for `spec` on `gpu`, one for each tile and choice of copies."""
     refused = unsupported(spec)
     if refused is not None:
         return refused
     found: list[Sm80ImplicitGemmConfig] = []
-    refusals: list[Refusal] = []
-    for converted in _copies(spec):
-        moved, _ = copied(spec, converted)
-        for tile in _tiles(moved):
-            refused = refusal(moved, epilogue, tile, gpu)
-            if refused is None:
-                best = _best_split(moved, epilogue, tile, gpu)
-                found.append(replace(best, converted=converted))
+    for operands in _copies(spec):
+        on_copies, _ = copied(spec, operands)
+        for tile in _tiles(on_copies):
+            reason = refusal(on_copies, epilogue, tile, gpu)
+            if reason is None:
+                split = _best_split(on_copies, epilogue, tile, gpu)
+                found.append(replace(split, converted=operands))
             else:
-                refusals.append(refused)
-    return tuple(found) or (refusals[-1] if refusals else Refusal("no tile is legal"))
+                refused = reason
+    return tuple(found) or refused or Refusal("no tile is legal")
 
 
 def _tiles(spec: Contraction) -> tuple[Sm80ImplicitGemmConfig, ...]:
@@ -94,8 +95,12 @@ def _tiles(spec: Contraction) -> tuple[Sm80ImplicitGemmConfig, ...]:
 
 
 def _copies(spec: Contraction) -> tuple[str, ...]:
-    """The operands whose copies are read more than once, in wider vectors: always those of tensor
-    cores, and those of other units or none."""
+    """The operands whose copies are read, as letters: each choice that is considered.
+
+    Tensor cores read copies in wider vectors, more than once. FMA units read those or none, or the
+    filter's alone, where that gives a step of the reduction one tap, or its vectors more elements:
+    they have no issue slots to spare for addresses.
+    """
     if max(phase.taps for phase in spec.phases) == 1:
         return ("",)
     chosen = ""
@@ -104,7 +109,17 @@ def _copies(spec: Contraction) -> tuple[str, ...]:
         before, after = widths(spec), widths(copied(spec, operand)[0])
         wider = after.a > before.a if operand == "a" else after.other > before.other
         chosen += operand if wider or (operand == "b" and chosen) else ""
-    return (chosen,) if has_mma(spec) or not chosen else ("", chosen)
+    if has_mma(spec):
+        return (chosen,)
+    return tuple(dict.fromkeys(("", "b" if _copies_filter(spec) else "", chosen)))
+
+
+def _copies_filter(spec: Contraction) -> bool:
+    """Whether FMA units gain by a copy of the filter alone."""
+    if spec.result != "C" or "b" not in copyable(spec):
+        return False
+    is_wider = widths(copied(spec, "b")[0]).other > widths(spec).other
+    return is_wider or orientation(spec).tap_minor
 
 
 def _best_split(
