@@ -301,7 +301,7 @@ def main() -> None:
     for name in given.models.split(","):
         if given.compile:
             dtype = getattr(torch, given.dtype or WORKLOADS[name].dtype)
-            with convir.pytorch.enabled(prefer="convir"):
+            with convir.pytorch.enabled(measure=True):
                 compiled(Step(name, given.device, given.scale, dtype))
             continue
         rows.append(measured(name, given))

@@ -13,10 +13,12 @@ from convir.dialects.entry_points import CUDA_KERNELS, installed
 from convir.lowering.kernels.cuda.block_diagonal.family import BLOCK_DIAGONAL
 from convir.lowering.kernels.cuda.depthwise.family import DEPTHWISE
 from convir.lowering.kernels.cuda.family import Family
+from convir.lowering.kernels.cuda.few_channels_wgrad.family import FEW_CHANNELS_WGRAD
 from convir.lowering.kernels.cuda.few_input_channels.family import FEW_INPUT_CHANNELS
 from convir.lowering.kernels.cuda.few_output_channels.family import FEW_OUTPUT_CHANNELS
 from convir.lowering.kernels.cuda.grouped_direct.family import GROUPED_DIRECT
 from convir.lowering.kernels.cuda.grouped_wgrad.family import GROUPED_WGRAD
+from convir.lowering.kernels.cuda.halo_implicit_gemm.family import HALO_IMPLICIT_GEMM
 from convir.lowering.kernels.cuda.launch import KernelPlan
 from convir.lowering.kernels.cuda.layout_conversion.family import LayoutConversion
 from convir.lowering.kernels.cuda.multi_tap_wgrad.family import MULTI_TAP_WGRAD
@@ -44,9 +46,11 @@ _WITHOUT_COPIES: tuple[KernelFamily, ...] = (
     SM90_GROUPED_DIRECT,
     GROUPED_DIRECT,
     FEW_INPUT_CHANNELS,
+    HALO_IMPLICIT_GEMM,
     SM90_FUSED_DGRAD,
     SM90_GROUPED_WGRAD,
     GROUPED_WGRAD,
+    FEW_CHANNELS_WGRAD,
     SM90_IMPLICIT_GEMM,
     SM90_ROW_PACKED_WGRAD,
     MULTI_TAP_WGRAD,

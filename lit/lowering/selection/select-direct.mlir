@@ -91,15 +91,79 @@ func.func @first_layer(%x: tensor<2x20x24x3xf16>, %w: tensor<32x7x7x3xf16>, %ini
 
 // -----
 
-// REMARK: not few_input_channels: windows begin at odd elements
+// Every second window begins at an odd element.
 // CHECK-LABEL: func.func @odd_windows
+// CHECK:         kernel.region configs {cuda = "few_input_channels
+func.func @odd_windows(%x: tensor<32x64x64x3xf16>, %w: tensor<64x3x3x3xf16>, %init: tensor<32x64x64x64xf16>) -> tensor<32x64x64x64xf16> {
+  %zero = arith.constant 0.0 : f16
+  %zeros = linalg.fill ins(%zero : f16) outs(%init : tensor<32x64x64x64xf16>) -> tensor<32x64x64x64xf16>
+  %y = conv.fprop layouts(NHWC, KRSC, NHWC) strides(1, 1) padding(1, 1) accumulate(f32) ins(%x, %w : tensor<32x64x64x3xf16>, tensor<64x3x3x3xf16>) outs(%zeros : tensor<32x64x64x64xf16>)
+  return %y : tensor<32x64x64x64xf16>
+}
+
+// -----
+
+// REMARK: not few_input_channels: the pixels of a filter row are not contiguous
+// CHECK-LABEL: func.func @dilated_columns
 // CHECK-NOT:     few_input_channels
 // CHECK:         kernel.region configs {cuda = "{{simt_direct|sm80_implicit_gemm}}
-func.func @odd_windows(%x: tensor<2x20x24x3xf16>, %w: tensor<32x3x3x3xf16>, %init: tensor<2x20x24x32xf16>) -> tensor<2x20x24x32xf16> {
+func.func @dilated_columns(%x: tensor<2x20x24x3xf16>, %w: tensor<32x3x3x3xf16>, %init: tensor<2x20x24x32xf16>) -> tensor<2x20x24x32xf16> {
   %zero = arith.constant 0.0 : f16
   %zeros = linalg.fill ins(%zero : f16) outs(%init : tensor<2x20x24x32xf16>) -> tensor<2x20x24x32xf16>
-  %y = conv.fprop layouts(NHWC, KRSC, NHWC) strides(1, 1) padding(1, 1) accumulate(f32) ins(%x, %w : tensor<2x20x24x3xf16>, tensor<32x3x3x3xf16>) outs(%zeros : tensor<2x20x24x32xf16>)
+  %y = conv.fprop layouts(NHWC, KRSC, NHWC) strides(1, 1) padding(2, 2) dilations(2, 2) accumulate(f32) ins(%x, %w : tensor<2x20x24x3xf16>, tensor<32x3x3x3xf16>) outs(%zeros : tensor<2x20x24x32xf16>)
   return %y : tensor<2x20x24x32xf16>
+}
+
+// -----
+
+// Any tap of any of few channels is a column at a constant distance.
+// REMARK: {{[a-z_.]+}} implemented: few_channels_wgrad
+// CHECK-LABEL: func.func @gradient_of_a_first_layer
+// CHECK:         kernel.region configs {cuda = "few_channels_wgrad
+func.func @gradient_of_a_first_layer(%x: tensor<32x64x64x3xf16>, %dy: tensor<32x64x64x64xf16>, %init: tensor<64x3x3x3xf16>) -> tensor<64x3x3x3xf16> {
+  %zero = arith.constant 0.0 : f16
+  %zeros = linalg.fill ins(%zero : f16) outs(%init : tensor<64x3x3x3xf16>) -> tensor<64x3x3x3xf16>
+  %dw = conv.wgrad layouts(NHWC, KRSC, NHWC) strides(1, 1) padding(1, 1) accumulate(f32) ins(%x, %dy : tensor<32x64x64x3xf16>, tensor<32x64x64x64xf16>) outs(%zeros : tensor<64x3x3x3xf16>)
+  return %dw : tensor<64x3x3x3xf16>
+}
+
+// -----
+
+// The few channels are those of dY: X and dY change places, as windows do not step.
+// REMARK: {{[a-z_.]+}} implemented: few_channels_wgrad
+// CHECK-LABEL: func.func @gradient_of_a_last_layer
+// CHECK:         kernel.region configs {cuda = "few_channels_wgrad
+func.func @gradient_of_a_last_layer(%x: tensor<8x128x128x64xf16>, %dy: tensor<8x128x128x3xf16>, %init: tensor<3x3x3x64xf16>) -> tensor<3x3x3x64xf16> {
+  %zero = arith.constant 0.0 : f16
+  %zeros = linalg.fill ins(%zero : f16) outs(%init : tensor<3x3x3x64xf16>) -> tensor<3x3x3x64xf16>
+  %dw = conv.wgrad layouts(NHWC, KRSC, NHWC) strides(1, 1) padding(1, 1) accumulate(f32) ins(%x, %dy : tensor<8x128x128x64xf16>, tensor<8x128x128x3xf16>) outs(%zeros : tensor<3x3x3x64xf16>)
+  return %dw : tensor<3x3x3x64xf16>
+}
+
+// -----
+
+// REMARK: not few_channels_wgrad: few output channels, and windows that step
+// CHECK-LABEL: func.func @gradient_of_a_last_layer_that_steps
+// CHECK-NOT:     few_channels_wgrad
+// CHECK:         kernel.region configs {cuda = "
+func.func @gradient_of_a_last_layer_that_steps(%x: tensor<8x128x128x64xf16>, %dy: tensor<8x64x64x3xf16>, %init: tensor<3x3x3x64xf16>) -> tensor<3x3x3x64xf16> {
+  %zero = arith.constant 0.0 : f16
+  %zeros = linalg.fill ins(%zero : f16) outs(%init : tensor<3x3x3x64xf16>) -> tensor<3x3x3x64xf16>
+  %dw = conv.wgrad layouts(NHWC, KRSC, NHWC) strides(2, 2) padding(1, 1) accumulate(f32) ins(%x, %dy : tensor<8x128x128x64xf16>, tensor<8x64x64x3xf16>) outs(%zeros : tensor<3x3x3x64xf16>)
+  return %dw : tensor<3x3x3x64xf16>
+}
+
+// -----
+
+// What a tile reads of 32 channels is copied once for 125 taps.
+// REMARK: {{[a-z_.]+}} implemented: halo_implicit_gemm
+// CHECK-LABEL: func.func @volume
+// CHECK:         kernel.region configs {cuda = "halo_implicit_gemm
+func.func @volume(%x: tensor<2x32x32x32x32xf16>, %w: tensor<64x5x5x5x32xf16>, %init: tensor<2x32x32x32x64xf16>) -> tensor<2x32x32x32x64xf16> {
+  %zero = arith.constant 0.0 : f16
+  %zeros = linalg.fill ins(%zero : f16) outs(%init : tensor<2x32x32x32x64xf16>) -> tensor<2x32x32x32x64xf16>
+  %y = conv.fprop layouts(NDHWC, KTRSC, NDHWC) strides(1, 1, 1) padding(2, 2, 2) accumulate(f32) ins(%x, %w : tensor<2x32x32x32x32xf16>, tensor<64x5x5x5x32xf16>) outs(%zeros : tensor<2x32x32x32x64xf16>)
+  return %y : tensor<2x32x32x32x64xf16>
 }
 
 // -----

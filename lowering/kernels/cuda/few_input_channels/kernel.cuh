@@ -20,17 +20,19 @@ struct FewInputChannels {
 
   // Lines of A: zeros for the padding in front, the pixels of a row, zeros behind. Copies of 16
   // bytes put pixel 0 at a multiple of 8 elements; lanes read pairs, so runs may begin one early.
+  // Where every second run does, lanes read two pairs and take a pair out of them.
   static constexpr int kRun = P::window_cols * P::in_channels;
   static constexpr int kFront = larger(0, -P::col_origin) * P::in_channels;
   static constexpr int kPixel0 = divide_up(kFront, 8) * 8;
   static constexpr int kFirst = kPixel0 + P::col_origin * P::in_channels;  // of output column 0's run
-  static constexpr int kShift = kFirst % 2;
-  static constexpr int kBlocks = divide_up(kShift + kRun, 8);  // of 8 elements that hold a run
   static constexpr int kStep = P::col_step * P::in_channels;
+  static constexpr bool kAlternates = kStep % 2 != 0;
+  static constexpr int kShift = kAlternates ? 0 : kFirst % 2;
+  static constexpr int kBlocks = divide_up(kShift + kRun, 8);  // of 8 elements that hold a run
   static constexpr int kLineElements = P::a_cols * P::in_channels;
   static constexpr int kPitch =
       divide_up(larger(kPixel0 + kLineElements,
-                       kFirst - kShift + (P::cols - 1) * kStep + kBlocks * 8),
+                       kFirst - kShift + (P::cols - 1) * kStep + kBlocks * 8 + kAlternates * 2),
                 8) *
       16;  // bytes
 
@@ -47,7 +49,7 @@ struct FewInputChannels {
   static constexpr int kVector = S::vector;  // elements of a copy
   static constexpr int kSharedBytes = 2 * kStripBytes + kWeightBytes;
 
-  static_assert(P::phase_count == 1 && kStep % 2 == 0 && S::out_channels % 32 == 0);
+  static_assert(P::phase_count == 1 && S::out_channels % 32 == 0);
   static_assert(P::a_col_stride == P::in_channels && kLineElements % kVector == 0);
   static_assert(P::out_channels % 8 == 0 && kSharedBytes == S::shared_bytes);
 
@@ -114,8 +116,25 @@ struct FewInputChannels {
 
   using Accumulators = float[S::tiles][kGroups * 4][4];
 
+  // Where a pair of a run of a lane begins: a multiple of 4 bytes, and the bits before the pair.
+  struct Run {
+    unsigned pair, bits;
+  };
+  static __device__ __forceinline__ Run run_at(unsigned line, int element) {
+    if constexpr (!kAlternates) return {line + element * 2, 0};
+    return {line + element / 2 * 4, element % 2 * 16u};
+  }
+  template <int kOffset>
+  static __device__ __forceinline__ unsigned pair_of(const Run& run) {
+    unsigned pair[2];
+    load_shared<1>(pair, run.pair + kOffset);
+    if constexpr (!kAlternates) return pair[0];
+    load_shared<1>(pair + 1, run.pair + kOffset + 4);
+    return __funnelshift_r(pair[0], pair[1], run.bits);
+  }
+
   // Adds the products of `tiles` times 16 output pixels; `run` has where those of a lane begin.
-  static __device__ __forceinline__ void multiply(const unsigned (&run)[S::tiles][2],
+  static __device__ __forceinline__ void multiply(const Run (&run)[S::tiles][2],
                                                   unsigned weights, unsigned first_mask,
                                                   unsigned last_mask, Accumulators& sum) {
     const auto pairs = [&](auto row, auto block, unsigned(&x)[S::tiles][2]) {
@@ -123,7 +142,7 @@ struct FewInputChannels {
                              decltype(block)::value * 16;
       static_for<S::tiles * 2>([&](auto i) {
         unsigned& pair = x[i.value / 2][i.value % 2];
-        load_shared<1>(&pair, run[i.value / 2][i.value % 2] + offset);
+        pair = pair_of<offset>(run[i.value / 2][i.value % 2]);
         if constexpr (!is_whole(decltype(block)::value)) {
           pair &= decltype(block)::value == 0 ? first_mask : last_mask;
         }
@@ -167,12 +186,12 @@ struct FewInputChannels {
 #pragma unroll 1
     for (int first = threadIdx.x / 32 * (S::tiles * 16); first < kPixels;
          first += kWarps * S::tiles * 16) {
-      unsigned run[S::tiles][2];
+      Run run[S::tiles][2];
       static_for<S::tiles * 2>([&](auto i) {
         const int position = min(first + i.value * 8 + lane / 4, kPixels - 1);
         run[i.value / 2][i.value % 2] =
-            lines + position / P::cols * (P::row_step * kPitch) +
-            (kFirst - kShift + position % P::cols * kStep + lane % 4 * 2) * 2;
+            run_at(lines + position / P::cols * (P::row_step * kPitch),
+                   kFirst - kShift + position % P::cols * kStep + lane % 4 * 2);
       });
       Accumulators sum = {};
       multiply(run, weights + lane * 16, first_mask, last_mask, sum);

@@ -54,11 +54,13 @@ class Lines:
     """Rows of A in shared memory, in elements: the same rule as in the kernel family."""
 
     copied: int
-    """Elements of a copy."""
+    """Elements of a copy; 1 if they pass through registers."""
     blocks: int
     """Blocks of 8 elements that hold what a row of the filter reads."""
     pitch: int
     """Of a line, its padding included."""
+    alternates: bool
+    """Whether every second window begins at an odd element."""
 
 
 def lines_of(problem: DirectProblem) -> Lines | Refusal:
@@ -73,24 +75,22 @@ def lines_of(problem: DirectProblem) -> Lines | Refusal:
     (phase,) = problem.phases
     if sorted(phase.cols.pixels) != list(range(cols.window)) or cols.a_stride != spec.in_channels:
         return Refusal("the pixels of a filter row are not contiguous")
-    if cols.step * spec.in_channels % 2 != 0:
-        return Refusal("windows begin at odd elements")
     line = cols.extent * spec.in_channels
     copied = gcd(VECTOR, line, problem.a_image, rows.a_stride if rows.extent > 1 else 0)
-    if copied < 2:
-        return Refusal("rows of A are not aligned to 4 bytes")
+    alternates = cols.step * spec.in_channels % 2 != 0
     steps = (problem.c_image, rows.c_stride, cols.c_stride, phase.offset, spec.out_channels)
     if any(step % VECTOR for step in steps):
         return Refusal("pixels of C are not aligned to 16 bytes")
     pixel = -(-max(0, -cols.origin) * spec.in_channels // VECTOR) * VECTOR
     first = pixel + cols.origin * spec.in_channels
-    shift = first % 2
+    shift = 0 if alternates else first % 2
     blocks = -(-(shift + cols.window * spec.in_channels) // VECTOR)
     if blocks * len(phase.rows.pixels) > MOST_STEPS:
         return Refusal("its window is too large to unroll")
     last = first - shift + (problem.col_count - 1) * cols.step * spec.in_channels + blocks * VECTOR
+    last += 2 if alternates else 0
     pitch = -(-max(pixel + line, last) // VECTOR) * VECTOR
-    return Lines(copied, blocks, pitch)
+    return Lines(copied, blocks, pitch, alternates)
 
 
 def shared_bytes(problem: DirectProblem, lines: Lines, config: FewInputChannelsConfig) -> int:

@@ -30,7 +30,7 @@ class Constants:
     """Fitted; cycles of a multiprocessor."""
 
     pixel: float = 3.78
-    """For 16 output pixels and 16 input channels from shared memory."""
+    """For 16 output pixels and 16 input channels from shared memory, read once."""
     weight: float = 20.44
     """For 16 input channels of 32 columns from shared memory."""
     multiply: float = 1.7
@@ -78,6 +78,8 @@ class Work:
     """Of a warp in a strip."""
     steps: float
     """Blocks of 16 input channels of a window."""
+    reads: int
+    """How often a lane reads what it multiplies: twice where windows begin at odd elements."""
     tiles: int
     out_channels: int
     warps: int
@@ -106,6 +108,7 @@ def work(
         rounds=ceil(strips / blocks),
         turns=ceil(config.rows * problem.col_count / (config.warps * config.tiles * 16)),
         steps=taps * lines.blocks / 2,
+        reads=2 if lines.alternates else 1,
         tiles=config.tiles,
         out_channels=config.out_channels,
         warps=config.warps,
@@ -120,7 +123,7 @@ def work(
 def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
     """µs."""
     products = k.multiply * work.steps * work.tiles * work.out_channels / 8
-    shared = work.steps * (k.pixel * work.tiles + k.weight * work.out_channels / 32)
+    shared = work.steps * (k.pixel * work.reads * work.tiles + k.weight * work.out_channels / 32)
     stored = k.store * work.tiles * work.out_channels / 8
     each = overlap(k.power, products, shared, stored) * work.warps * work.turns
     each += k.copy * work.copies

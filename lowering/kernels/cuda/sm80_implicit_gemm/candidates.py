@@ -72,15 +72,18 @@ def plan(
     refused = unsupported(spec)
     if refused is not None:
         return refused
-    converted = _copies(spec)
-    spec, _ = copied(spec, converted)
-    tiles = _tiles(spec)
-    refusals = [refusal(spec, epilogue, tile, gpu) for tile in tiles]
-    legal = [tile for tile, refused in zip(tiles, refusals, strict=True) if refused is None]
-    if not legal:
-        return refusals[-1] or Refusal("no tile is legal")
-    splits = [_best_split(spec, epilogue, tile, gpu) for tile in legal]
-    return tuple(replace(config, converted=converted) for config in splits)
+    found: list[Sm80ImplicitGemmConfig] = []
+    refusals: list[Refusal] = []
+    for converted in _copies(spec):
+        moved, _ = copied(spec, converted)
+        for tile in _tiles(moved):
+            refused = refusal(moved, epilogue, tile, gpu)
+            if refused is None:
+                best = _best_split(moved, epilogue, tile, gpu)
+                found.append(replace(best, converted=converted))
+            else:
+                refusals.append(refused)
+    return tuple(found) or (refusals[-1] if refusals else Refusal("no tile is legal"))
 
 
 def _tiles(spec: Contraction) -> tuple[Sm80ImplicitGemmConfig, ...]:
@@ -90,17 +93,18 @@ def _tiles(spec: Contraction) -> tuple[Sm80ImplicitGemmConfig, ...]:
     return tuple(replace(tile, k=tile.k // 2) for tile in _MMA_TILES) if spec.tf32 else _MMA_TILES
 
 
-def _copies(spec: Contraction) -> str:
-    """The operands whose copies are read in wider vectors, by tensor cores, more than once."""
-    if not has_mma(spec) or max(phase.taps for phase in spec.phases) == 1:
-        return ""
+def _copies(spec: Contraction) -> tuple[str, ...]:
+    """The operands whose copies are read more than once, in wider vectors: always those of tensor
+    cores, and those of other units or none."""
+    if max(phase.taps for phase in spec.phases) == 1:
+        return ("",)
     chosen = ""
     inputs = "ab" if spec.result == "C" else "a"
     for operand in (each for each in copyable(spec) if each in inputs):
         before, after = widths(spec), widths(copied(spec, operand)[0])
         wider = after.a > before.a if operand == "a" else after.other > before.other
         chosen += operand if wider or (operand == "b" and chosen) else ""
-    return chosen
+    return (chosen,) if has_mma(spec) or not chosen else ("", chosen)
 
 
 def _best_split(

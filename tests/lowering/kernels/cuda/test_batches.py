@@ -31,6 +31,9 @@ VOLUME = (
 )
 # By family lines without a batch, each with a config that every batch below is legal for.
 ONE_CUBIN: dict[str, dict[str, str]] = {
+    "few_channels_wgrad": {
+        FIRST.replace("-F 1", "-F 4"): "1x16 channels=64 jobs=4 stages=4 warps=8 blocks=80x1",
+    },
     "few_input_channels": {FIRST: "4x64 tiles=2 warps=4 blocks=132x3"},
     "few_output_channels": {
         LAST: "12 k_warps=1 tiles=1 stages=3 warps=8 producer_warps=1 blocks=132x2",
@@ -44,6 +47,11 @@ ONE_CUBIN: dict[str, dict[str, str]] = {
     "grouped_wgrad": {
         f"{MERGED} -F 4": "64x14 warp_channels=16 rows=2 tiles=1 stages=5 warps=8"
         " producer_warps=4 copies=tma blocks=132x1",
+    },
+    "halo_implicit_gemm": {
+        f"convbfp16 -c 32 -H 12 -W 14 -k 64 {THREE} -F 1 {NHWC}": "1x16x8 channels=64 stages=4"
+        " warps=4 resident=2",
+        f"{VOLUME} -H 7 -W 6 -F 2": "2x8x8 channels=64 stages=3 warps=4 resident=1",
     },
     "sm90_grouped_direct": {
         f"{GROUPS} -F 2": "7 stages=3 group_blocks=16 blocks=132x1",
@@ -82,7 +90,7 @@ OTHERS = {
 """Families with the batch in their code; `block_diagonal` and `layout_conversion` launch copies
 before another family's kernels."""
 BATCHES = (1, 2, 9, 48, 200)
-FEWEST = {"grouped_wgrad": 9, "sm90_grouped_wgrad": 9, "sm90_wgrad": 9}
+FEWEST = {"few_channels_wgrad": 9, "grouped_wgrad": 9, "sm90_grouped_wgrad": 9, "sm90_wgrad": 9}
 """The least batch of those that share a cubin: fewer have fewer splits, or leave something out."""
 
 
