@@ -4,10 +4,12 @@
 
 A search along one constant after the other for the least sum of squared errors of the logarithm,
 linear past a factor of 1.6; the order of the configs of a problem counts twice. Each problem counts
-alike, and its fast configs more. `FIXED` of a family's `predict.py` names the constants that are
-not fitted, and `BOUNDS` says what the others keep within. `--write` rewrites the constants there.
-`layout_conversion` is fitted before `sm80_implicit_gemm` and `few_input_channels`, which copy
-operands too, and `wgmma` before `block_diagonal`. Needs no GPU.
+alike, and its fast configs more. What a choice by the predictions costs counts beside that: how
+much longer than the fastest config of any family the one takes that is predicted to be the fastest,
+expected over predictions that err by a few percent. `FIXED` of a family's `predict.py` names the
+constants that are not fitted, and `BOUNDS` says what the others keep within. `--write` rewrites the
+constants there. `layout_conversion` is fitted before `sm80_implicit_gemm` and `few_input_channels`,
+which copy operands too, and `wgmma` before `block_diagonal`. Needs no GPU.
 """
 
 from __future__ import annotations
@@ -51,6 +53,10 @@ MANY = 0.7
 """The power of the number of a problem's configs by which each counts less."""
 LINEAR, LINEAR_ORDER = 0.5, 0.3
 """Errors of the logarithm past which they count linearly."""
+CHOICE = 4.0
+"""How much more the logarithm of what a choice costs counts than a squared error."""
+SHARPNESS = 30.0
+"""The power of a predicted time by which a config is less probably chosen."""
 FIRST_STEP, LAST_STEP = 0.3, 0.03
 """Of a constant's logarithm."""
 DEFAULT_BOUNDS = {
@@ -120,8 +126,55 @@ def samples(family: str, kernels: Sequence[Measured]) -> list[Sample]:
     return found
 
 
-def loss(found: Sequence[Sample], constants: Any) -> float:
+@dataclass(frozen=True)
+class Line:
+    """A problem that configs of several families compute."""
+
+    mine: tuple[tuple[Callable[[Any], float], float], ...]
+    """The family's configs: µs by some constants, and the logarithm of the measured time over the
+    least one of all."""
+    others: tuple[tuple[float, float], ...]
+    """Those of other families: predicted µs, and the same."""
+
+
+def lines(family: str, kernels: Sequence[Measured]) -> list[Line]:
+    """The problems in which a family's predictions decide something."""
+    module = module_of(family)
+    found: list[Line] = []
+    for kernel in kernels:
+        best = min(kernel.us.values())
+        mine: list[tuple[Callable[[Any], float], float]] = []
+        others: list[tuple[float, float]] = []
+        for config, us in kernel.us.items():
+            if family_name(config) == family:
+                mine.append((time_by_constants(module, kernel.problem, config), log(us / best)))
+            else:
+                others.append((predicted(kernel.problem, config), log(us / best)))
+        if mine and len(mine) + len(others) > 1:
+            found.append(Line(tuple(mine), tuple(others)))
+    return found
+
+
+def choice_loss(found: Sequence[Line], constants: Any) -> float:
+    """What choices are expected to cost: the logarithm of their time over the best one's."""
+    total = 0.0
+    for line in found:
+        times = [*((time(constants), cost) for time, cost in line.mine), *line.others]
+        least = min(us for us, _ in times)
+        chances = [((least / us) ** SHARPNESS, cost) for us, cost in times]
+        total += sum(chance * cost for chance, cost in chances) / sum(
+            chance for chance, _ in chances
+        )
+    return total / max(1, len(found))
+
+
+def loss(found: Sequence[Sample], asked: Sequence[Line], constants: Any) -> float:
     """What is made least."""
+    return sample_loss(found, constants) + CHOICE * choice_loss(asked, constants)
+
+
+def sample_loss(found: Sequence[Sample], constants: Any) -> float:
+    """How wrong times are, and their order."""
     total = weights = 0.0
     by_line: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for sample in found:
@@ -140,13 +193,13 @@ def _robust(error: float, linear: float) -> float:
     return size * size if size < linear else 2 * linear * size - linear * linear
 
 
-def fit(module: ModuleType, found: Sequence[Sample], rounds: int) -> Any:
+def fit(module: ModuleType, found: Sequence[Sample], asked: Sequence[Line], rounds: int) -> Any:
     """The constants that fit best, from those that there are."""
     constants = module.FITTED
     names = [f.name for f in fields(constants) if f.name not in getattr(module, "FIXED", ())]
     bounds = {**DEFAULT_BOUNDS, **getattr(module, "BOUNDS", {})}
     steps = dict.fromkeys(names, FIRST_STEP)
-    least = loss(found, constants)
+    least = loss(found, asked, constants)
     for _ in range(rounds):
         for name in names:
             before = least
@@ -155,7 +208,10 @@ def fit(module: ModuleType, found: Sequence[Sample], rounds: int) -> Any:
                     value = getattr(constants, name) * exp(sign * steps[name])
                     low, high = bounds.get(name, (1e-3, 1e9))
                     changed = replace(constants, **{name: value})
-                    if not low <= value <= high or (now := loss(found, changed)) > least - 1e-7:
+                    if (
+                        not low <= value <= high
+                        or (now := loss(found, asked, changed)) > least - 1e-7
+                    ):
                         break
                     constants, least = changed, now
                 if least < before:
@@ -180,11 +236,13 @@ def write(module: ModuleType, constants: Any) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-def report(what: str, found: Sequence[Sample], constants: Any) -> str:
-    """Median and 95th percentile of the errors."""
+def report(what: str, found: Sequence[Sample], asked: Sequence[Line], constants: Any) -> str:
+    """Median and 95th percentile of the errors, and what a choice costs."""
     errors = [abs(log(sample.time(constants) / sample.us)) for sample in found]
     median, p95 = exp(quantile(errors, 0.5)) - 1, exp(quantile(errors, 0.95))
-    return f"{what:<28} {len(found):>5} configs, median {median:.1%}, p95 {p95:.2f}x"
+    cost = exp(choice_loss(asked, constants)) - 1
+    errors_said = f"{len(found):>5} configs, median {median:.1%}, p95 {p95:.2f}x"
+    return f"{what:<28} {errors_said}, a choice costs {cost:.1%}"
 
 
 def main() -> int:
@@ -196,20 +254,21 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
-    asked: list[str] = options.families or [GEMM, *names]
-    unknown = [name for name in asked if name not in (GEMM, *names)]
+    wanted: list[str] = options.families or [GEMM, *names]
+    unknown = [name for name in wanted if name not in (GEMM, *names)]
     if unknown:
         parser.error(f"there is no family '{unknown[0]}'")
     files: list[Path] = options.records or default_files()
     kernels = [kernel for file in files for kernel in measured_in(file)]
-    for name in asked:
+    for name in wanted:
         module, found = module_of(name), samples(name, kernels)
         if not found:
             print(f"{name:<28} was not measured")
             continue
-        print(report(f"{name} before", found, module.FITTED))
-        constants = fit(module, found, options.rounds)
-        print(report(f"{name} after", found, constants), constants, sep="\n")
+        asked = lines(name, kernels)
+        print(report(f"{name} before", found, asked, module.FITTED))
+        constants = fit(module, found, asked, options.rounds)
+        print(report(f"{name} after", found, asked, constants), constants, sep="\n", flush=True)
         if options.write:
             write(module, constants)
     return 0
