@@ -31,13 +31,13 @@ class Constants:
     """A factor of the cycles of FMA units."""
     rate: float = 96.38
     """Bytes per cycle of a multiprocessor from L2."""
-    unaligned: float = 7.954
+    unaligned: float = 8.573
     """A factor of steps whose rows are not aligned to 16 bytes."""
-    tile: float = 300.5
+    tile: float = 349.1
     """Cycles of a tile beside."""
-    split: float = 5.466
+    split: float = 6.845
     """µs more where reductions are split."""
-    start: float = 2.994
+    start: float = 1.643
     """µs beside an empty launch."""
     dram: float = 1.019
     """A factor of the time of DRAM."""

@@ -29,30 +29,30 @@ if TYPE_CHECKING:
 class Constants:
     """Fitted; cycles of a multiprocessor."""
 
-    pixel: float = 3.78
+    pixel: float = 0.002091
     """For 16 output pixels and 16 input channels from shared memory, read once."""
-    weight: float = 20.44
+    weight: float = 21.22
     """For 16 input channels of 32 columns from shared memory."""
     multiply: float = 1.7
     """For 16 x 8 x 16 products."""
     store: float = 0.1556
     """For 16 output pixels of 8 columns."""
-    turn: float = 685.8
+    turn: float = 858.8
     """Of a warp, for each turn."""
-    issue: float = 5.875
+    issue: float = 8.548
     """Of a warp alone, for each of its instructions."""
-    copy: float = 0.301
+    copy: float = 8.161
     """For a vector of A that a thread copies, by warp."""
-    strip: float = 485.6
+    strip: float = 266.5
     """Of a block, between two strips."""
-    spread: float = 1.078e6
+    spread: float = 1.078e+06
     """Bytes per µs that are written where a row of C is several blocks'."""
-    start: float = 3.585
+    start: float = 3.864
     """µs beside an empty launch."""
     dram: float = 0.9001
     """A factor of the time of DRAM."""
     power: float = 2.324
-    dram_power: float = 2.89
+    dram_power: float = 3.619
 
 
 FIXED = ("multiply",)

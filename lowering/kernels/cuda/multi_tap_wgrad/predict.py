@@ -34,9 +34,9 @@ class Constants:
     """An instruction with A in registers, however few its columns are."""
     rate: float = 16.58
     """Bytes per cycle from or to L2."""
-    found: float = 1326.0
+    found: float = 626.4
     """A warp finds and copies the rows of 32 output pixels."""
-    step: float = 660.6
+    step: float = 568.6
     """A barrier, and the first multiplication behind it."""
     uniform: float = 122.0
     """A step whose warps wait for their own copies."""
@@ -44,7 +44,7 @@ class Constants:
     """µs beside an empty launch."""
     meet: float = 400.2
     """Until splits know of each other."""
-    dram: float = 1.599
+    dram: float = 1.277
     """A factor of the time of DRAM."""
     dram_power: float = 4.0
 

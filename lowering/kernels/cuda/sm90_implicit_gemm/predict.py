@@ -27,34 +27,34 @@ LINE = 128
 class Constants:
     """Fitted; cycles of a multiprocessor."""
 
-    multiply: float = 1.081
+    multiply: float = 1.041
     """A factor of the cycles of `wgmma` at its full rate."""
     rows_rate: float = 68.59
     """Bytes per cycle of rows of A from L2 to shared memory."""
-    weights_rate: float = 75.46
+    weights_rate: float = 87.67
     """The same of B beside pixels."""
-    pixel: float = 0.3878
+    pixel: float = 0.821
     """Cycles of a pixel of an im2col map, along each axis that it slides over past the second."""
-    chunk: float = 216.0
+    chunk: float = 208.0
     """Cycles of a chunk at least."""
-    tile: float = 423.8
+    tile: float = 897.2
     """Cycles between the accumulators of a tile and of the next one."""
-    stored: float = 15.08
+    stored: float = 9.615
     """Accumulators that become stores in a cycle."""
-    next: float = 840.8
+    next: float = 1053.0
     """Cycles between the last wgmma of a warpgroup and the first one of the other."""
     straddling: float = 1.639
     """A factor of copies of rows of A that are parts of cache lines."""
-    outside: float = 1.769
+    outside: float = 3.223
     """Cycles for a pixel of a box that lies outside of A."""
-    far: float = 0.6027
+    far: float = 0.8136
     """How much longer copies of B take that has the size of the L2 cache: from its far part."""
     parts: float = 1.404
     """Cycles for a row of C of a tile that is parts of cache lines."""
     dram: float = 0.9001
     """A factor of the time of DRAM."""
-    dram_power: float = 2.231
-    start: float = 2.453
+    dram_power: float = 2.316
+    start: float = 0.4055
     """µs beside an empty launch: maps, barriers, the first stage, the last store."""
 
 

@@ -27,51 +27,51 @@ class Constants:
 
     multiply: float = 0.5284
     """A step of a tile of 256 x 128 accumulators."""
-    narrow: float = 1.235
+    narrow: float = 1.667
     """A factor of it where a multiplication has 64 columns."""
-    wide: float = 1.003
+    wide: float = 1.081
     """A factor of the time of a tile with 256 columns for a warpgroup, for one tap."""
-    wide_taps: float = 0.9817
+    wide_taps: float = 1.058
     """The same for several, which share copies of A's adjacent boxes."""
-    cold_box: float = 0.07368
+    cold_box: float = 0.0856
     """A copy of 64 channels at 64 rows of a matrix that few blocks read."""
-    tiled_box: float = 0.05998
+    tiled_box: float = 0.07511
     """The same that several blocks read at a time."""
-    straddling: float = 2.097
+    straddling: float = 1.945
     """A factor of it where rows straddle cache lines."""
-    pixels_box: float = 0.09566
+    pixels_box: float = 0.08875
     """A copy at 64 pixels that slide."""
-    outside: float = 0.7806
+    outside: float = 0.001062
     """What pixels outside of A add to the copies of pixels, as a part of them."""
-    start: float = 0.6225
+    start: float = 0.3169
     """Until the first step of a block."""
-    tile: float = 0.1982
+    tile: float = 0.00104
     """Between two tiles."""
-    stored: float = 2.835
+    stored: float = 14.76
     """A megabyte of a tile's accumulators."""
-    staggered_store: float = 3.14
+    staggered_store: float = 0.7006
     """A factor of it for whole tiles where one warpgroup stores after the other."""
-    shares: float = 2.357
+    shares: float = 1.294
     """Splits meet."""
-    sliced: float = 0.4066
+    sliced: float = 0.5092
     """A megabyte of them is written and read."""
-    staggered_reduce_scatter: float = 1.062
+    staggered_reduce_scatter: float = 0.3199
     """µs that splits are added sooner where one warpgroup ends after the other."""
-    cluster: float = 1.461
+    cluster: float = 1.697
     """Splits meet in a cluster."""
-    clustered: float = 16.16
+    clustered: float = 25.34
     """A megabyte of a block's accumulators is written by neighbours."""
-    meet: float = 3.013
+    meet: float = 5.49
     """A block waits for another."""
-    split: float = 15.65
+    split: float = 22.77
     """A megabyte of accumulators, read or written by one block."""
     scattered: float = 1.3
     """A factor of steps of blocks that read places far apart."""
-    dram: float = 1.021
+    dram: float = 0.9472
     """A factor of the time of DRAM."""
-    coupled: float = 1.19
+    coupled: float = 1.866
     """How much longer DRAM takes where blocks of clusters wait for each other."""
-    dram_power: float = 2.948
+    dram_power: float = 3.692
 
 
 FITTED = Constants()
