@@ -67,7 +67,7 @@ def size_in_bytes(value_type: Attribute, dynamic_size: int = 1) -> int:
         return 0
     tensor_type = cast("TensorType[Attribute]", value_type)
     sizes = (dynamic_size if n == DYNAMIC_INDEX else n for n in tensor_type.get_shape())
-    return prod(sizes) * _element_bytes(tensor_type.element_type)
+    return prod(sizes) * element_bytes(tensor_type.element_type)
 
 
 def cost_of(op: Operation, dynamic_size: int = 1) -> Cost:
@@ -133,7 +133,7 @@ def _elementwise_cost(op: Operation, dynamic_size: int) -> Cost:
         return Cost(0, moved)
     tensor_type = cast("TensorType[Attribute]", result)
     is_flop = isinstance(tensor_type.element_type, AnyFloat)
-    element = _element_bytes(tensor_type.element_type)
+    element = element_bytes(tensor_type.element_type)
     return Cost(size_in_bytes(tensor_type, dynamic_size) // element if is_flop else 0, moved)
 
 
@@ -158,7 +158,8 @@ def _bytes(values: Iterable[SSAValue], dynamic_size: int) -> int:
     return sum(size_in_bytes(value.type, dynamic_size) for value in values)
 
 
-def _element_bytes(element_type: Attribute) -> int:
+def element_bytes(element_type: Attribute) -> int:
+    """The bytes of one element; 0 of a type that is stored in no tensor."""
     if isinstance(element_type, IndexType):
         return _INDEX_BYTES
     if not isinstance(element_type, FixedBitwidthType):

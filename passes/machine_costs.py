@@ -51,6 +51,9 @@ class MachineCosts:
     """The index arithmetic of one vector in a dimension with any other stride: a division."""
     cache_bytes: float
     """Bytes of an op's result that caches still hold when the next op reads the result."""
+    single_loads_per_us: float = inf
+    """Rate at which a matrix product loads elements of an operand one by one, where its channels
+    are not whole vectors; inf if that is no slower than vectors."""
     reads_images: float = 0.0
     """1 if products read the image itself; 0 if the im2col matrix is written to memory first."""
     in_place_rows: float = inf

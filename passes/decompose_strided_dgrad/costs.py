@@ -2,16 +2,19 @@
 
 All are one launch of a contraction. Each phase costs the tables and the partly filled tiles of one
 more small matrix product. A pixel shuffle is one product, and a pass over its result. The scatter
-is a pass as well, and its contraction multiplies the holes.
+is a pass as well, and its contraction multiplies the holes. Where channels are not whole vectors,
+elements are loaded one by one, once for each tile of columns: many phases of few columns load most.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, inf
 from typing import TYPE_CHECKING, Final
 
 from xdsl.dialects.builtin import Float32Type, Float64Type
+
+from convir.analysis.cost import element_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,6 +22,12 @@ if TYPE_CHECKING:
     from xdsl.ir import Attribute
 
     from convir.passes.machine_costs import MachineCosts
+
+LOAD_TILE: Final = 128
+"""Rows and columns of a product that one load of an operand serves."""
+
+FEW_CHANNELS: Final = 16
+"""Depths of at most so many channels have kernels of their own, as depthwise convolutions have."""
 
 MAX_PHASES: Final = 64
 """Stride 8 in two dimensions, 4 in three. Every phase is several ops of IR, and code or tables in
@@ -33,19 +42,40 @@ class Product:
     columns: int
     depth: int
     groups: int = 1
+    channels: int = 0
+    """Elements of the depth that lie together in the operands; 0 if all of them."""
 
 
 def products_us(costs: MachineCosts, products: Sequence[Product], element_type: Attribute) -> float:
     """The arithmetic of products in one launch, and what their number costs."""
     wide = isinstance(element_type, Float32Type | Float64Type)
     rate = costs.wide_flops_per_us if wide else costs.matrix_flops_per_us
-    flops = sum(_tiled_flops(costs, product) for product in products)
-    return costs.launch_us + (len(products) - 1) * costs.phase_us + flops / rate
+    busy = sum(
+        max(_tiled_flops(costs, each) / rate, _single_loads_us(costs, each, element_type))
+        for each in products
+    )
+    return costs.launch_us + (len(products) - 1) * costs.phase_us + busy
+
+
+def loads_singly(costs: MachineCosts, product: Product, element_type: Attribute) -> bool:
+    """Whether a product loads its operands element by element: its channels are no whole vectors,
+    and no kernel of few channels computes it."""
+    slower = costs.single_loads_per_us < inf and product.groups == 1
+    ragged = product.channels * element_bytes(element_type) % costs.vector_bytes != 0
+    return slower and ragged and product.channels > FEW_CHANNELS
 
 
 def pass_us(costs: MachineCosts, moved_bytes: int) -> float:
     """A kernel that only moves elements: a scatter, or a shuffle."""
     return costs.launch_us + moved_bytes / costs.copy_bytes_per_us
+
+
+def _single_loads_us(costs: MachineCosts, product: Product, element_type: Attribute) -> float:
+    if not loads_singly(costs, product, element_type):
+        return 0.0
+    row_tiles, column_tiles = ceil(product.rows / LOAD_TILE), ceil(product.columns / LOAD_TILE)
+    loads = product.depth * (product.rows * column_tiles + product.columns * row_tiles)
+    return loads / costs.single_loads_per_us
 
 
 def _tiled_flops(costs: MachineCosts, product: Product) -> float:

@@ -42,7 +42,13 @@ from convir.analysis.cost import size_in_bytes
 from convir.analysis.refusal import NoMatch, Refusal
 from convir.passes.builders.scattered_contraction import RewriteReaders, contraction_of
 from convir.passes.builders.tensor_builder import element_type_of
-from convir.passes.decompose_strided_dgrad.costs import MAX_PHASES, Product, pass_us, products_us
+from convir.passes.decompose_strided_dgrad.costs import (
+    MAX_PHASES,
+    Product,
+    loads_singly,
+    pass_us,
+    products_us,
+)
 from convir.passes.decompose_strided_dgrad.match import read_scattered
 from convir.passes.decompose_strided_dgrad.pixel_shuffle import PixelShuffle, plan_shuffle
 from convir.passes.decompose_strided_dgrad.rewrite import Decomposition, plan_phases
@@ -93,10 +99,11 @@ def _plan(
     count = sum(all(phase.taps for phase in phases) for phases in operand.combinations)
     shuffled = plan_shuffle(operand)
     shuffle_us = inf if isinstance(shuffled, Refusal) else _shuffle_us(shuffled, costs)
-    if not isinstance(shuffled, Refusal) and shuffled.overlapping and count <= MAX_PHASES:
+    singly = loads_singly(costs, _product(operand), element_type_of(operand.operand.value))
+    if not singly and count <= MAX_PHASES and isinstance(shuffled, PixelShuffle):
         # A phase of several taps is a convolution that has kernels of its own (few channels,
         # depthwise), whose rates the costs do not know.
-        shuffle_us = inf
+        shuffle_us = inf if shuffled.overlapping else shuffle_us
     phases_us = _phases_us(operand, costs) if force or count <= MAX_PHASES else inf
     holes_us = inf if force else _holes_us(operand, costs)
     if not isinstance(shuffled, Refusal) and shuffle_us < min(phases_us, holes_us):
@@ -129,6 +136,7 @@ def _shuffle_us(plan: PixelShuffle, costs: MachineCosts) -> float:
         whole.columns * plan.places,
         whole.depth // taps * left,
         whole.groups,
+        whole.channels,
     )
     moved = 2 * size_in_bytes(operand.dims.out.value.type, ASSUMED_SIZE)
     element_type = element_type_of(operand.operand.value)
@@ -154,7 +162,9 @@ def _product(operand: ScatteredOperand, phases: tuple[Phase, ...] = ()) -> Produ
     if operand.position == 1:
         rows, columns = columns, rows
     depth, groups = (prod(bounds[loop] for loop in loops) for loops in (dims.k, dims.batch))
-    return Product(rows, columns, depth, groups)
+    together = {index.bare for index in operand.operand.index}
+    channels = prod(bounds[loop] for loop in dims.k if loop in together)
+    return Product(rows, columns, depth, groups, channels)
 
 
 @dataclass(frozen=True)

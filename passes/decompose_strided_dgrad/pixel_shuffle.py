@@ -8,7 +8,8 @@ blocks, its columns the filter's and the places in a block
     Y[n, s * j + s - 1 - p, f] = T[n, j, f, p]
 
 and the shuffle that puts the columns in their places is a transposition; Y is cut to its size.
-Where windows touch and do not overlap, q is 1, and the convolution is a matrix product.
+Where windows touch and do not overlap, q is 1, and the convolution is a matrix product. It reads a
+filter that was reversed as it lies before that, and the places are then in order.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from convir.analysis.values.zeros import fill_of
 from convir.dialects.linalg.generics import rearranging
 from convir.passes.builders.structured_rebuild import rebuilt
 from convir.passes.builders.tensor_builder import element_type_of
+from convir.passes.decompose_strided_dgrad.filter_read import filter_as_it_lies
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from convir.analysis.structured import Structured
     from convir.analysis.values.scalars import Constant
     from convir.passes.builders.tensor_builder import TensorBuilder
+    from convir.passes.decompose_strided_dgrad.filter_read import FilterRead
     from convir.passes.decompose_strided_dgrad.match import ScatteredOperand
 
 
@@ -90,8 +93,15 @@ class PixelShuffle:
     """What the init holds everywhere."""
     blocks: tuple[Blocks, ...]
     """Those of each split dimension."""
-    columns: tuple[int, ...]
-    """The loops of the filter that are columns, in the filter's order."""
+    filter: FilterRead
+    """The filter as it lies."""
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """The loops of the filter that are columns, in the filter's order."""
+        taps = [split.tap.loop for split in self.operand.split if split.tap is not None]
+        own = (*_own(self.operand), *taps)
+        return tuple(loop for loop in self.filter.loops if loop in own)
 
     @property
     def overlapping(self) -> bool:
@@ -148,12 +158,10 @@ def plan_shuffle(operand: ScatteredOperand) -> PixelShuffle | Refusal:
     fill = fill_of(operand.dims.out.value)
     if fill is None:
         return Refusal("the init has elements of its own")
-    if any(index.bare is None for index in operand.other.index):
+    read = filter_as_it_lies(operand)
+    if read is None:
         return Refusal("a dimension of the filter is not one loop")
-    taps = [split.tap.loop for split in operand.split if split.tap is not None]
-    loops = (index.bare for index in operand.other.index)
-    columns = [loop for loop in loops if loop is not None and loop in (*_own(operand), *taps)]
-    plan = PixelShuffle(operand, fill, tuple(blocks), tuple(columns))
+    plan = PixelShuffle(operand, fill, tuple(blocks), read)
     if plan.overlapping and [type(_size(operand, loop)) for loop in _own(operand)] != [int]:
         return Refusal("the filter's columns are not one loop of a static size")
     return plan
@@ -181,7 +189,8 @@ def _product(plan: PixelShuffle, builder: TensorBuilder) -> SSAValue:
         image[split.dim] = LinearIndex.of(steps).expression()
     loops = len(view.iterators)
     inputs = (_source(plan, builder), _filter(plan, builder))
-    maps = (_map(loops, image), view.input_maps[1 - position])
+    weights = _map(loops, [_bare(loop) for loop in plan.filter.loops])
+    maps = (_map(loops, image), weights)
     if position == 1:
         inputs, maps = inputs[::-1], maps[::-1]
     maps = (*maps, _map(loops, [_bare(loop) for loop in plan.result]))
@@ -209,35 +218,42 @@ def _source(plan: PixelShuffle, builder: TensorBuilder) -> SSAValue:
 
 def _filter(plan: PixelShuffle, builder: TensorBuilder) -> SSAValue:
     """The filter; where blocks overlap, the places follow its columns, in one dimension."""
-    operand = plan.operand
-    value = operand.other.value
+    operand, value = plan.operand, plan.filter.value
     if not plan.overlapping:
         return value
-    blocks = {
-        split.tap.dim: block
+    block_of = {
+        split.tap.loop: block
         for split, block in zip(operand.split, plan.blocks, strict=True)
         if split.tap is not None
     }
     apart: list[Size] = []
     kept: list[int] = []
     place_of: dict[int, int] = {}
-    for dim, size in enumerate(sizes_of(value)):
+    mirrored: dict[int, int] = {}
+    for dim, loop in enumerate(plan.filter.loops):
         kept.append(len(apart))
-        if dim in blocks:
-            apart.append(blocks[dim].taps)
-            place_of[dim] = len(apart)
-            size = blocks[dim].size
+        size = size_of(value, dim)
+        if (block := block_of.get(loop)) is not None:
+            if loop in plan.filter.reversed:
+                mirrored[len(apart)] = block.taps - 1
+            apart.append(block.taps)
+            place_of[loop] = len(apart)
+            size = block.size
         apart.append(size)
     (column,) = _own(operand)
-    at = next(dim for dim, index in enumerate(operand.other.index) if index.bare == column) + 1
-    order = [*kept[:at], *(place_of[dim] for dim in blocks), *kept[at:]]
+    at = plan.filter.loops.index(column) + 1
+    order = [*kept[:at], *(place_of[loop] for loop in block_of), *kept[at:]]
     spread = builder.reshape(value, apart)
     empty = builder.uninitialised(element_type_of(value), [apart[dim] for dim in order])
-    read = [_bare(order.index(dim)) for dim in range(len(apart))]
+    read = [
+        LinearIndex.of({order.index(dim): -1}, mirrored[dim]).expression()
+        if dim in mirrored
+        else _bare(order.index(dim))
+        for dim in range(len(apart))
+    ]
     moved = builder.insert(rearranging(spread, read, empty, [_bare(i) for i in range(len(apart))]))
     sizes = _sizes(plan)
-    joined = [index.bare for index in operand.other.index]
-    return builder.reshape(moved, [sizes[loop] for loop in joined if loop is not None])
+    return builder.reshape(moved, [sizes[loop] for loop in plan.filter.loops])
 
 
 def _shuffled(plan: PixelShuffle, value: SSAValue, builder: TensorBuilder) -> SSAValue:
@@ -260,14 +276,14 @@ def _shuffled(plan: PixelShuffle, value: SSAValue, builder: TensorBuilder) -> SS
         (column,) = _own(operand)
         sizes[column] = _size(operand, column)
         value = builder.reshape(value, [sizes[loop] for loop in apart])
-    places: dict[int, AffineExpr] = {}
+    places: dict[int, LinearIndex] = {}
     out: list[Size] = []
     whole: list[Size] = []
     cut: list[Digits] = []
     for loop in (index.bare for index in operand.dims.out.index):
         if loop is None:
             continue
-        places[loop] = _bare(len(out))
+        places[loop] = LinearIndex.of({len(out): 1})
         out.append(sizes[loop])
         whole.append(sizes[loop])
         cut.append((Placement.whole(sizes[loop]),))
@@ -275,15 +291,19 @@ def _shuffled(plan: PixelShuffle, value: SSAValue, builder: TensorBuilder) -> SS
             continue
         split, block = split_of[loop]
         if split.tap is not None:
-            places[split.tap.loop] = LinearIndex.of({len(out): -1}, block.size - 1).expression()
+            in_order = split.tap.loop in plan.filter.reversed
+            step, first = (1, 0) if in_order else (-1, block.size - 1)
+            places[split.tap.loop] = LinearIndex.of({len(out): step}, first)
             out.append(block.size)
             whole[-1] = block.count * block.size
             outputs = split.window.outputs
             cut[-1] = (Placement(block.cut, 1, outputs, whole[-1], outputs),)
-    empty = builder.uninitialised(element_type_of(value), out)
-    read = [places[loop] for loop in apart]
-    dims = [_bare(dim) for dim in range(len(out))]
-    value = builder.insert(rearranging(value, read, empty, dims))
+    moving = [places[loop].bare for loop in apart if sizes[loop] != 1]
+    if moving != sorted(place for place in moving if place is not None):
+        empty = builder.uninitialised(element_type_of(value), out)
+        read = [places[loop].expression() for loop in apart]
+        dims = [_bare(dim) for dim in range(len(out))]
+        value = builder.insert(rearranging(value, read, empty, dims))
     return builder.gather(builder.reshape(value, whole), cut)
 
 
