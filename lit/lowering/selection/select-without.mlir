@@ -15,7 +15,7 @@
 // CHECK:         kernel.region configs {cuda = "loops"} {
 // CHECK-NEXT:      tensor.insert_slice
 // ALL-LABEL:   func.func @rounded_and_stored
-// ALL:           kernel.region configs {cuda = "sm80_implicit_gemm
+// ALL:           kernel.region configs {cuda = "sm90_implicit_gemm
 // ALL:             tensor.insert_slice
 func.func @rounded_and_stored(%x: tensor<64x64xf16>, %w: tensor<64x64xf16>) -> tensor<128x64xf16> {
   %zero = arith.constant 0.0 : f32
