@@ -45,7 +45,7 @@ class Constants:
     """For a vector of A that a thread copies, by warp."""
     strip: float = 266.5
     """Of a block, between two strips."""
-    spread: float = 1.078e+06
+    spread: float = 1.078e06
     """Bytes per µs that are written where a row of C is several blocks'."""
     start: float = 3.864
     """µs beside an empty launch."""
