@@ -48,8 +48,7 @@ class Product:
 
 def products_us(costs: MachineCosts, products: Sequence[Product], element_type: Attribute) -> float:
     """The arithmetic of products in one launch, and what their number costs."""
-    wide = isinstance(element_type, Float32Type | Float64Type)
-    rate = costs.wide_flops_per_us if wide else costs.matrix_flops_per_us
+    rate = costs.wide_flops_per_us if _is_wide(element_type) else costs.matrix_flops_per_us
     busy = sum(
         max(_tiled_flops(costs, each) / rate, _single_loads_us(costs, each, element_type))
         for each in products
@@ -59,8 +58,8 @@ def products_us(costs: MachineCosts, products: Sequence[Product], element_type: 
 
 def loads_singly(costs: MachineCosts, product: Product, element_type: Attribute) -> bool:
     """Whether a product loads its operands element by element: its channels are no whole vectors,
-    and no kernel of few channels computes it."""
-    slower = costs.single_loads_per_us < inf and product.groups == 1
+    and no kernel of few channels computes it. The arithmetic of f32 and f64 hides such loads."""
+    slower = costs.single_loads_per_us < inf and product.groups == 1 and not _is_wide(element_type)
     ragged = product.channels * element_bytes(element_type) % costs.vector_bytes != 0
     return slower and ragged and product.channels > FEW_CHANNELS
 
@@ -68,6 +67,10 @@ def loads_singly(costs: MachineCosts, product: Product, element_type: Attribute)
 def pass_us(costs: MachineCosts, moved_bytes: int) -> float:
     """A kernel that only moves elements: a scatter, or a shuffle."""
     return costs.launch_us + moved_bytes / costs.copy_bytes_per_us
+
+
+def _is_wide(element_type: Attribute) -> bool:
+    return isinstance(element_type, Float32Type | Float64Type)
 
 
 def _single_loads_us(costs: MachineCosts, product: Product, element_type: Attribute) -> float:
