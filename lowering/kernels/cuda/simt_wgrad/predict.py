@@ -1,4 +1,4 @@
-"""`simt_wgrad`: what a thread issues for a unit, how often it waits, and the configs to consider."""
+"""`simt_wgrad`: what a thread issues for a unit and waits for, and the configs to consider."""
 
 from __future__ import annotations
 
