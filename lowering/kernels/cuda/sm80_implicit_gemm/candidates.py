@@ -114,7 +114,7 @@ def _copies(spec: Contraction) -> tuple[str, ...]:
         before, after = widths(spec), widths(copied(spec, operand)[0])
         wider = after.a > before.a if operand == "a" else after.other > before.other
         chosen += operand if wider or (operand == "b" and chosen) else ""
-    return (chosen,)
+    return ("", "b") if chosen == "b" else (chosen,)
 
 
 def _best_split(
