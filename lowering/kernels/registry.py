@@ -25,6 +25,7 @@ from convir.lowering.kernels.cuda.multi_tap_wgrad.family import MULTI_TAP_WGRAD
 from convir.lowering.kernels.cuda.old_spelling import read_config
 from convir.lowering.kernels.cuda.problem import ContractionProblem, read_problem
 from convir.lowering.kernels.cuda.simt_direct.family import SIMT_DIRECT
+from convir.lowering.kernels.cuda.simt_wgrad.family import SIMT_WGRAD
 from convir.lowering.kernels.cuda.sm80_implicit_gemm.family import SM80_IMPLICIT_GEMM
 from convir.lowering.kernels.cuda.sm90_fused_dgrad.family import SM90_FUSED_DGRAD
 from convir.lowering.kernels.cuda.sm90_grouped_direct.family import SM90_GROUPED_DIRECT
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 _WITHOUT_COPIES: tuple[KernelFamily, ...] = (
     FEW_OUTPUT_CHANNELS,
     SIMT_DIRECT,
+    SIMT_WGRAD,
     DEPTHWISE,
     SM90_GROUPED_DIRECT,
     GROUPED_DIRECT,

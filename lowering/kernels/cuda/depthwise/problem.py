@@ -282,7 +282,10 @@ def layout(problem: DirectProblem, form: DepthwiseForm, config: DepthwiseConfig)
         scratch=scratch,
         part_rows=part_rows,
         holds_sums=int(form.is_wgrad and holds_sums),
-        shared_bytes=scratch_at + config.warps * scratch * 4,
+        shared_bytes=max(
+            scratch_at + config.warps * scratch * 4,
+            config.warps * LANES * VECTOR_BYTES if form.is_wgrad else 0,
+        ),
     )
 
 

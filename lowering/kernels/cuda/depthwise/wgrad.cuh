@@ -12,6 +12,7 @@
 #include "depthwise/planes.cuh"
 #include "epilogue/direct_store.cuh"
 #include "load/direct_phase.cuh"
+#include "reduce/last_block.cuh"
 
 namespace convir {
 
@@ -113,8 +114,12 @@ struct DepthwiseWgrad {
         store(b, channel, i, sums[i]);
       }
     } else {
-      publish(b, parts, counters + block * S::counter_words, sums, channel, block, split,
-              reinterpret_cast<unsigned*>(memory));
+      add_up_in_last_block<S::threads, S::splits, kAllSums>(
+          parts + static_cast<long long>(block) * S::splits * kAllSums,
+          counters + block * S::counter_words, sums, split, reinterpret_cast<float4*>(memory),
+          [&](int i, float total) {
+            if (i < S::channels * kSums) store(b, channel, i, total);
+          });
     }
   }
 
@@ -125,41 +130,6 @@ struct DepthwiseWgrad {
     Step<P>(sum / kTaps % Step<P>::kCount)
         .weights(b, channel)[kRows.weight + row * kRows.weight_step + kCols.weight +
                              col * kCols.weight_step] = result<P>(value);
-  }
-
-  static __device__ __forceinline__ void publish(T* b, float* parts, unsigned* counter,
-                                                 const float* sums, int channel, int block,
-                                                 int split, unsigned* flag) {
-    float4* const all = reinterpret_cast<float4*>(parts) +
-                        static_cast<long long>(block) * S::splits * (kAllSums / 4);
-    for (int i = threadIdx.x; i < kAllSums / 4; i += S::threads) {
-      __stcg(all + split * (kAllSums / 4) + i, reinterpret_cast<const float4*>(sums)[i]);
-    }
-    __threadfence();
-    __syncthreads();
-    if (threadIdx.x == 0) {
-      *flag = atomicAdd(counter, 1u);
-      __threadfence();
-    }
-    __syncthreads();
-    if (*flag != S::splits - 1) return;
-    if (threadIdx.x == 0) *counter = 0;
-    for (int i = threadIdx.x; i < kAllSums / 4; i += S::threads) {
-      float4 total = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-#pragma unroll 16
-      for (int from = 0; from < S::splits; ++from) {
-        const float4 x = __ldcg(all + from * (kAllSums / 4) + i);
-        total.x += x.x;
-        total.y += x.y;
-        total.z += x.z;
-        total.w += x.w;
-      }
-      const float four[4] = {total.x, total.y, total.z, total.w};
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        if (i * 4 + e < S::channels * kSums) store(b, channel, i * 4 + e, four[e]);
-      }
-    }
   }
 
   // Where the windows of a strip begin in a plane, or the image in a tile of whole images.

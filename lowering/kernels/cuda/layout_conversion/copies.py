@@ -10,6 +10,7 @@ aligned along channels only. The copy is a launch of its own in front of the con
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import product
 from math import gcd, prod
 from typing import TYPE_CHECKING, Literal
 
@@ -165,17 +166,41 @@ def _fits(channels: int) -> bool:
 
 
 def _weights_are_copyable(spec: Contraction) -> bool:
-    """Whether B is taps, for every column and depth, none of them outside of its dense block.
+    """Whether B is rows of taps, for every column and depth, none of them outside of its block.
 
     Of a result they are all taps: their copy is all that there is of it.
     """
     if spec.b.in_channel_stride == 1 or not _fits(spec.in_channels):
         return False
-    if spec.result == "B" and spec.phases[0].taps != _taps_of(spec):
+    rows = _rows_of_taps(spec)
+    if spec.result == "B" and spec.phases[0].taps != rows.taps:
         return False
-    first = min(sum(min(_weight_places(axis)) for axis in p.axes) for p in spec.phases)
-    last = max(sum(max(_weight_places(axis)) for axis in p.axes) for p in spec.phases)
-    return first >= 0 and last < _taps_of(spec)
+    return all(
+        0 <= place < rows.taps * rows.stride and place % rows.stride == 0
+        for phase in spec.phases
+        for place in map(sum, product(*map(_weight_places, phase.axes)))
+    )
+
+
+@dataclass(frozen=True)
+class _TapRows:
+    """How the taps of B lie: side by side for each column, or each a row of columns."""
+
+    taps: int
+    stride: int
+    """Elements from a tap to the next."""
+    holds_columns: bool
+
+
+def _rows_of_taps(spec: Contraction) -> _TapRows:
+    """How the taps of B lie."""
+    b, columns = spec.b, spec.out_channels
+    strides = [b.in_channel_stride, *([b.out_channel_stride] if columns > 1 else [])]
+    places = (_weight_places(axis) for phase in spec.phases for axis in phase.axes)
+    row = gcd(b.in_channel_stride, *(place for each in places for place in each))
+    if spec.result == "C" and 1 < columns <= row and b.out_channel_stride == 1:
+        return _TapRows(b.in_channel_stride // row, row, holds_columns=True)
+    return _TapRows(min(strides), 1, holds_columns=False)
 
 
 def _pixels_are_planes(spec: Contraction) -> bool:
@@ -207,13 +232,6 @@ def _weight_places(axis: Axis) -> tuple[int, ...]:
     return axis.tap_weights or (0,)
 
 
-def _taps_of(spec: Contraction) -> int:
-    """Elements of B between two neighbours of its faster channels: room for so many taps."""
-    strides = [spec.b.in_channel_stride]
-    strides += [spec.b.out_channel_stride] if spec.out_channels > 1 else []
-    return min(strides)
-
-
 def _copied_rows(spec: Contraction) -> tuple[Contraction, Copy]:
     channels = spec.groups * spec.in_channels
     active = next(phase for phase in spec.phases if phase.taps)
@@ -238,23 +256,28 @@ def _copied_rows(spec: Contraction) -> tuple[Contraction, Copy]:
 
 
 def _copied_weights(spec: Contraction) -> tuple[Contraction, Copy]:
-    taps, in_channels = _taps_of(spec), spec.in_channels
+    rows, b = _rows_of_taps(spec), spec.b
+    columns, in_channels = spec.out_channels, spec.in_channels
+    apart = in_channels * (columns if rows.holds_columns else 1)
     phases = tuple(
         replace(
             phase,
             axes=tuple(
                 replace(
-                    axis, tap_weights=tuple(in_channels * weight for weight in axis.tap_weights)
+                    axis,
+                    tap_weights=tuple(weight // rows.stride * apart for weight in axis.tap_weights),
                 )
                 for axis in phase.axes
             ),
         )
         for phase in spec.phases
     )
-    b = spec.b
-    pixels = ((spec.groups, b.group_stride), (spec.out_channels, b.out_channel_stride), (taps, 1))
+    taps, of_columns = (rows.taps, rows.stride), (columns, b.out_channel_stride)
+    order = (taps, of_columns) if rows.holds_columns else (of_columns, taps)
+    pixels = ((spec.groups, b.group_stride), *order)
     copy = Copy("b", b.type, pixels, in_channels, b.in_channel_stride, back=spec.result == "B")
-    weights = Weights(b.type, 1, taps * in_channels, spec.out_channels * taps * in_channels)
+    column = in_channels * (1 if rows.holds_columns else rows.taps)
+    weights = Weights(b.type, 1, column, columns * rows.taps * in_channels)
     return replace(spec, phases=phases, b=weights), copy
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.target import Target
 
 FAMILY = "layout_conversion"
-MOVED = ("ac", "a", "c", "abc", "ab", "bc")
+MOVED = ("ac", "a", "c", "abc", "ab", "bc", "b")
 """The operands that are copied, as letters; the first ones for which there is a kernel family."""
 
 
@@ -80,7 +80,8 @@ class LayoutConversion:
                 moved, _ = copied(spec, operands)
                 configs = family.candidates(Problem(moved, epilogue), target)
                 if not isinstance(configs, Refusal):
-                    found += [LayoutConversionConfig(operands, config) for config in configs]
+                    if operands:
+                        found += [LayoutConversionConfig(operands, config) for config in configs]
                     break
                 reason = f"on copies, {family.name}: {configs.reason}"
         return tuple(found) or Refusal(reason)
@@ -176,7 +177,7 @@ def _movable(spec: Contraction, epilogue: Epilogue) -> str | Refusal:
     result = spec.result.lower()
     if result in letters and (spec.accumulate or any(map(_varies, epilogue.operands))):
         return Refusal("its result is computed from planes that are not copied")
-    if letters in ("", "b"):
+    if letters in ("", "b" if spec.result == "B" else ""):
         return Refusal("its operands have contiguous channels, or are no whole planes")
     return letters
 

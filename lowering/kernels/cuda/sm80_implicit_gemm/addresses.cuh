@@ -198,10 +198,14 @@ struct PositionWalk {
   __device__ __forceinline__ void advance() { begin += kBK; }
 };
 
-// A as the rows of the product.
+// A as the rows of the product. find() is where an element would lie: nothing is read there unless
+// it is inside.
 template <class P, int kBK>
 struct ASource {
   using Element = typename P::A;
+  // Elements from a place of the reduction to the next one of a tile; 0 if that varies.
+  static constexpr long long kStep =
+      !P::kComputesB && TapWalk<P, kBK>::kIsUniform ? P::kAStride : 0;
   int phase;
   const Element* base;
 
@@ -222,7 +226,7 @@ struct ASource {
   __device__ __forceinline__ const Element* find(const Position<P>& x, const Tap<P>& t,
                                                  bool& inside) const {
     inside = reads<P>(phase, x, t);
-    return inside ? base + (x.offset + t.offset) : base;
+    return base + (x.offset + t.offset);
   }
   __device__ __forceinline__ const Element* find(const Tap<P>& t, const Position<P>& x,
                                                  bool& inside) const {
@@ -240,6 +244,8 @@ struct Column {
 template <class P, int kBK>
 struct OtherSource {
   using Element = typename P::Other;
+  static constexpr long long kStep =
+      !P::kComputesB && TapWalk<P, kBK>::kIsUniform ? P::kBInChannel : 0;
   int phase;
   const Element* base;
 
@@ -271,7 +277,7 @@ struct OtherSource {
   __device__ __forceinline__ const Element* find(const Column<P>& column, const Moving& moving,
                                                  bool& inside) const {
     inside = column.inside && moving.inside;
-    return inside ? base + (column.offset + moving.weight) : base;
+    return base + (column.offset + moving.weight);
   }
 };
 

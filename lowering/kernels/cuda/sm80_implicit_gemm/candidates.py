@@ -110,7 +110,7 @@ def _copies(spec: Contraction) -> tuple[str, ...]:
         wider = after.a > before.a if operand == "a" else after.other > before.other
         chosen += operand if wider or (operand == "b" and chosen) else ""
     if has_mma(spec):
-        return (chosen,)
+        return ("", "b") if chosen == "b" else (chosen,)
     return tuple(dict.fromkeys(("", "b" if _copies_filter(spec) else "", chosen)))
 
 

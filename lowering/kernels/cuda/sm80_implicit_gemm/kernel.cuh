@@ -20,6 +20,8 @@
 namespace convir {
 namespace implicit_gemm {
 
+constexpr long long kMostImmediate = 1ll << 31;
+
 // Fills tiles: what lies across the reduction is found once, what lies along it in every tile.
 template <class T, class Source>
 struct Loader {
@@ -27,16 +29,23 @@ struct Loader {
   using Fixed = decltype(Source().fixed(0));
   using Walk = decltype(Source().walk(0));
   static constexpr int kFixed = T::kLineIsReduced ? T::kPasses : 1;
+  // Whether a thread's vectors lie the same distance apart, all of them inside or none.
+  static constexpr long long kLineBytes = Source::kStep * static_cast<long long>(sizeof(E));
+  static constexpr bool kIsEven = !T::kLineIsReduced && T::kIsAsync && T::kTurnsAdd &&
+                                  kLineBytes != 0 && kLineBytes * T::kLines < kMostImmediate &&
+                                  kLineBytes * T::kLines > -kMostImmediate;
+  static constexpr int kStepBytes = kIsEven ? static_cast<int>(kLineBytes) : 0;
   Source source;
   Walk walk;
   Fixed fixed[kFixed];
-  int line, at;
+  int line, at, first;  // and the byte of the first vector
   Vector<E, T::kWidth> staged[T::kIsAsync ? 1 : T::kPasses];
 
   __device__ __forceinline__ Loader(Source from, int outer, int begin)
       : source(from), walk(from.walk(begin)) {
     line = threadIdx.x / T::kVectors;
     at = threadIdx.x % T::kVectors * T::kWidth;
+    first = T::byte(line, at);
 #pragma unroll
     for (int pass = 0; pass < kFixed; ++pass) {
       const int across = T::kLineIsReduced ? line + pass * T::kLinesAtOnce : at;
@@ -48,12 +57,20 @@ struct Loader {
   __device__ __forceinline__ void fetch(char* tile) {
     if constexpr (T::kLineIsReduced) {
       const auto moving = walk.at(at);
-      copy_lines([&](int pass, int to, auto copy) {
-        move(tile, pass, to, fixed[pass], moving, copy);
+      copy_lines([&](int pass, int, auto copy) { move(tile, pass, fixed[pass], moving, copy); });
+    } else if constexpr (kIsEven) {
+      bool inside;
+      const E* from = source.find(fixed[0], walk.at(line), inside);
+      const unsigned to = shared_address(tile);
+      static_for<T::kPasses>([&](auto pass) {
+        constexpr int kLine = decltype(pass)::value * T::kLinesAtOnce;
+        if (T::kLines % T::kLinesAtOnce != 0 && line + kLine >= T::kLines) return;
+        copy_async<T::kWidth * sizeof(E), kLine * T::kChunks * 16, kLine * kStepBytes>(
+            to + (first ^ (T::turn(kLine) * 16)), from, inside);
       });
     } else {
       copy_lines([&](int pass, int to, auto copy) {
-        move(tile, pass, to, fixed[0], walk.at(to), copy);
+        move(tile, pass, fixed[0], walk.at(to), copy);
       });
     }
     walk.advance();
@@ -66,7 +83,7 @@ struct Loader {
       for (int pass = 0; pass < T::kPasses; ++pass) {
         const int to = line + pass * T::kLinesAtOnce;
         if (to < T::kLines) {
-          *reinterpret_cast<Vector<E, T::kWidth>*>(tile + T::byte(to, at)) = staged[pass];
+          *reinterpret_cast<Vector<E, T::kWidth>*>(tile + place(pass)) = staged[pass];
         }
       }
     }
@@ -77,13 +94,16 @@ struct Loader {
   __device__ __forceinline__ void copy_lines(One&& one) const {
     copy_pieces<T::kLines, T::kLinesAtOnce, T::kIsAsync ? T::kWidth * sizeof(E) : 4>(line, one);
   }
+  __device__ __forceinline__ int place(int pass) const {
+    return T::byte_of_pass(first, pass, line, at);
+  }
   template <class Moving, class Copy>
-  __device__ __forceinline__ void move(char* tile, int pass, int to, const Fixed& outer,
+  __device__ __forceinline__ void move(char* tile, int pass, const Fixed& outer,
                                        const Moving& moving, Copy copy) {
     bool inside;
     const E* from = source.find(outer, moving, inside);
     if constexpr (T::kIsAsync) {
-      copy(tile + T::byte(to, at), from, inside);
+      copy(tile + place(pass), from, inside);
     } else if (inside) {
       staged[pass] = *reinterpret_cast<const Vector<E, T::kWidth>*>(from);
     } else {

@@ -84,6 +84,7 @@ OTHERS = {
     "depthwise",
     "layout_conversion",
     "multi_tap_wgrad",
+    "simt_wgrad",
     "sm80_implicit_gemm",
     "sm90_row_packed_wgrad",
 }

@@ -30,10 +30,23 @@ struct Tile {
   // Lanes read four lines of 32-bit elements at once where lines run across the reduction.
   static constexpr int kTurn = sizeof(E) == 4 && !kAlongReduction ? 2 : 1;
 
+  // By what chunks of a line are moved.
+  static constexpr __device__ __forceinline__ int turn(int line) {
+    return line * kTurn / (8 / kSwizzled) % kSwizzled;
+  }
   // The byte of an element; neighbours up to the end of its 16 bytes follow it.
   static __device__ __forceinline__ int byte(int line, int at) {
-    const int chunk = (at / kPerChunk) ^ ((line * kTurn / (8 / kSwizzled)) % kSwizzled);
+    const int chunk = (at / kPerChunk) ^ turn(line);
     return (line * kChunks + chunk) * 16 + (at % kPerChunk) * static_cast<int>(sizeof(E));
+  }
+  // The same of the line `pass` * kLinesAtOnce behind `line`, of which `first` is the byte: with a
+  // constant `pass`, an addition and few other constants. `line` is one of the first kLinesAtOnce.
+  static constexpr bool kTurnsAdd = (kLinesAtOnce & (kLinesAtOnce - 1)) == 0 &&
+                                    8 % kSwizzled == 0 && kChunks % kSwizzled == 0;
+  static __device__ __forceinline__ int byte_of_pass(int first, int pass, int line, int at) {
+    if constexpr (!kTurnsAdd) return byte(line + pass * kLinesAtOnce, at);
+    const int lines = pass * kLinesAtOnce;
+    return (first ^ (turn(lines) * 16)) + lines * kChunks * 16;
   }
 };
 

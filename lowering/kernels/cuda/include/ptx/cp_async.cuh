@@ -6,18 +6,19 @@
 
 namespace convir {
 
-// Copies kBytes, or zeros if `inside` is false; then `source` is not read.
-template <int kBytes = 16>
+// Copies kBytes, or zeros if `inside` is false; then `source` is not read. Both places lie so many
+// bytes ahead, as immediates of the instruction.
+template <int kBytes = 16, int kSharedAhead = 0, int kAhead = 0>
 __device__ __forceinline__ void copy_async(unsigned shared, const void* source, bool inside) {
   static_assert(kBytes == 4 || kBytes == 8 || kBytes == 16, "cp.async copies 4, 8 or 16 bytes");
   const int size = inside ? kBytes : 0;
   if constexpr (kBytes == 16) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(source),
-                 "r"(size)
+    asm volatile("cp.async.cg.shared.global [%0+%3], [%1+%4], 16, %2;" ::"r"(shared), "l"(source),
+                 "r"(size), "n"(kSharedAhead), "n"(kAhead)
                  : "memory");
   } else {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared), "l"(source),
-                 "n"(kBytes), "r"(size)
+    asm volatile("cp.async.ca.shared.global [%0+%4], [%1+%5], %2, %3;" ::"r"(shared), "l"(source),
+                 "n"(kBytes), "r"(size), "n"(kSharedAhead), "n"(kAhead)
                  : "memory");
   }
 }

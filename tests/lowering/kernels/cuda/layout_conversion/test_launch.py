@@ -169,13 +169,24 @@ def test_what_is_no_config(text: str, message: str) -> None:
         conversion.parse(text)
 
 
+LAST = "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"
+
+
 def test_channels_that_are_neighbours_are_not_copied() -> None:
-    line = f"convfp16 {PLANES} -g 32 -F 2 --in_layout NHWC --out_layout NHWC"
-    problem = contraction_of_line(line)
-    refused = conversion.candidates(problem, DEFAULT_TARGET)
+    problem = contraction_of_line(f"convfp16 {PLANES} -g 32 -F 2 {LAST}")
+    assert isinstance(conversion.candidates(problem, DEFAULT_TARGET), Refusal)
+    gradient = contraction_of_line(f"convfp16 {PLANES} -F 4 {LAST}")
+    refused = conversion.candidates(gradient, DEFAULT_TARGET)
     assert isinstance(refused, Refusal)
     assert "contiguous channels" in refused.reason
     moved = contraction_of_line(f"convfp16 {PLANES} -g 32 -F 2")
     configs = conversion.candidates(moved, DEFAULT_TARGET)
     assert not isinstance(configs, Refusal)
     assert isinstance(conversion.launch(problem, configs[0], DEFAULT_TARGET), Refusal)
+
+
+def test_a_filter_alone_is_copied_where_a_family_wants_its_copy() -> None:
+    line = f"convfp16 {PLANES} -g 32 -F 2 --in_layout NHWC --out_layout NHWC"
+    configs = conversion.candidates(contraction_of_line(line), DEFAULT_TARGET)
+    assert not isinstance(configs, Refusal)
+    assert {str(config).split()[1] for config in configs} == {"b"}

@@ -1,0 +1,1 @@
+"""`simt_wgrad`: backward weight of depthwise convolutions without tensor cores."""
