@@ -25,6 +25,8 @@ CONFIG = Sm80ImplicitGemmConfig(32, 32, 16, 3, (8, 8), is_mma=False)
         ("conv --spatial_dim 1 -n 4 -c 64 -W 98305 -k 8 -x 5 -v 3 -q 1 -F 2", 8192),  # unequal
         # each phase writes whole sectors
         (f"conv --spatial_dim 1 -n 4 -c 64 -W 98304 -k 8 -x 5 -v 3 -q 1 -F 2 {NWC}", 0),
+        # two phases a sector
+        ("conv --spatial_dim 1 -n 4 -c 64 -W 98304 -k 8 -x 5 -v 2 -q 1 -F 2", 0),
         # the L2 cache keeps the result
         ("conv --spatial_dim 1 -n 2 -c 8 -W 100 -k 8 -x 5 -v 3 -q 1 -F 2", 0),
         # one phase
