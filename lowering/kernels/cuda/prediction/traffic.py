@@ -56,10 +56,14 @@ class Traffic:
         """What is written."""
         return self.c if self.result == "C" else self.b
 
+    def apart(self, target: Target) -> float:
+        """What is written again, and filled before, as sectors leave the L2 cache before all phases
+        have written them, one phase after the other."""
+        return (self.sector_writes - 1) * self.written * _lost(self.written, target)
+
     def time(self, target: Target) -> float:
         """µs that DRAM takes."""
-        # Sectors that leave the L2 cache before all phases have written them are filled first.
-        apart = (self.sector_writes - 1) * self.written * _lost(self.written, target)
+        apart = self.apart(target)
         read = self.read + self.again(target) + apart
         return read / target.dram_read + (self.written + apart) / target.dram_write
 

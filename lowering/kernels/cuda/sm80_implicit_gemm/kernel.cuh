@@ -3,10 +3,10 @@
 // With x an output pixel, t a tap and d a depth:
 //   C:  C[x, n] = sum over (t, d) of A[row(x, t), d] * B[t, d, n]       rows are x, reduced (t, d)
 //   B:  B[(t, d), n] = sum over x of A[row(x, t), d] * C[x, n]          rows are (t, d), reduced x
-// A block computes one tile of one phase and one group; phases come in the order of `Problem`, and
-// one without taps stores zero-filled outputs. `Problem` and `Config` are structs of constants;
-// their fields are described in lowering/kernels/cuda/sm80_implicit_gemm/launch.py, which writes
-// them.
+// A block computes one tile of one phase and one group; phases come in the order of `Problem`, but
+// for the first kInterleavedTiles of each, which come in turns. A phase without taps stores
+// zero-filled outputs. `Problem` and `Config` are structs of constants; their fields are described
+// in lowering/kernels/cuda/sm80_implicit_gemm/launch.py, which writes them.
 #pragma once
 
 #include "epilogue/vector_store.cuh"
@@ -127,17 +127,24 @@ struct TilePlace {
 
   __device__ __forceinline__ explicit TilePlace(int tile) {
     constexpr int kOutChannelTiles = (P::kOutChannels + C::kBN - 1) / C::kBN;
+    constexpr int kInterleaved = C::kInterleavedTiles * P::kPhases;
     phase = 0;
     int rest = tile;
-    if constexpr (P::kPhases > 1) {
+    if (tile < kInterleaved) {
+      phase = tile % P::kPhases;
+      rest = tile / P::kPhases;
+    } else if constexpr (P::kPhases > 1) {
+      rest -= kInterleaved;
 #pragma unroll
       for (int p = 0; p + 1 < P::kPhases; ++p) {
-        const int tiles = (rows_of(p) + C::kBM - 1) / C::kBM * P::kGroups * kOutChannelTiles;
+        const int tiles = (rows_of(p) + C::kBM - 1) / C::kBM * P::kGroups * kOutChannelTiles -
+                          C::kInterleavedTiles;
         if (phase == p && rest >= tiles) {
           rest -= tiles;
           phase = p + 1;
         }
       }
+      rest += C::kInterleavedTiles;
     }
     column = rest % kOutChannelTiles * C::kBN;
     rest /= kOutChannelTiles;

@@ -7,6 +7,7 @@ The most general template: any direction, layout, grouping, rank and type. Its k
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from convir.analysis.refusal import Refusal
@@ -14,6 +15,7 @@ from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
 from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer
 from convir.lowering.kernels.cuda.layout_conversion.copies import copied
+from convir.lowering.kernels.cuda.prediction.traffic import sector_writes, traffic_of
 from convir.lowering.kernels.cuda.sm80_implicit_gemm.config import (
     blocks_of,
     refusal,
@@ -22,6 +24,7 @@ from convir.lowering.kernels.cuda.sm80_implicit_gemm.config import (
 from convir.lowering.kernels.cuda.sm80_implicit_gemm.problem import problem_source
 from convir.lowering.kernels.cuda.sm80_implicit_gemm.vector_widths import (
     orientation,
+    rows_of,
     unsupported,
     widths,
 )
@@ -38,6 +41,8 @@ MAX_ADD_WIDTH = 2
 """Results that one of its threads stores, at most."""
 FMA_SPILL_BYTES = 8
 """One register, stored and loaded: ptxas parts with it where another block then fits."""
+FEW_SECTOR_WRITES = 2
+"""Phases of a sector that come one after the other: in turns they were measured 1 % slower."""
 MAX_GRID = (1 << 31) - 1
 """Blocks of a grid."""
 
@@ -67,7 +72,7 @@ def kernels(
     sizes = tuple(copy.nbytes for copy in converted)
     parts = Pointer("workspace", len(converted))
     is_split = config.splits > 1
-    source = _source(spec, epilogue, config)
+    source = _source(spec, epilogue, config, target)
     multiply = CudaKernel(
         source,
         "multiply",
@@ -108,7 +113,25 @@ def _add_width(spec: Contraction, config: Sm80ImplicitGemmConfig) -> int:
     return min(_config_out(spec, config), MAX_ADD_WIDTH)
 
 
-def _source(spec: Contraction, epilogue: Epilogue, config: Sm80ImplicitGemmConfig) -> str:
+def interleaved_tiles(spec: Contraction, config: Sm80ImplicitGemmConfig, target: Target) -> int:
+    """Tiles of each phase whose blocks come in turns; 0 where phases come one after the other.
+
+    More than two phases that interleave in sectors of a result larger than the L2 cache write them
+    while the cache holds them. Otherwise the phase with the most taps comes first, so that the
+    last blocks are short.
+    """
+    traffic = replace(traffic_of(spec), sector_writes=sector_writes(spec))
+    if len(spec.phases) == 1 or traffic.sector_writes <= FEW_SECTOR_WRITES:
+        return 0
+    if not traffic.apart(target):
+        return 0
+    rows = min(-(-rows // config.m) for rows in rows_of(spec))
+    return rows * spec.groups * -(-spec.out_channels // config.n)
+
+
+def _source(
+    spec: Contraction, epilogue: Epilogue, config: Sm80ImplicitGemmConfig, target: Target
+) -> str:
     """`#include`, the constants, and the instances."""
     vectors = widths(spec)
     over = config.over
@@ -128,6 +151,7 @@ def _source(spec: Contraction, epilogue: Epilogue, config: Sm80ImplicitGemmConfi
         "kOutVector": _config_out(spec, config),
         "kAddVector": _add_width(spec, config),
         "kSharedBytes": shared_bytes_of(spec, epilogue, config),
+        "kInterleavedTiles": interleaved_tiles(spec, config, target),
     }
     flags = {
         "kIsMma": config.is_mma,
