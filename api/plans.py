@@ -5,17 +5,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from convir.analysis.refusal import Refusal
 from convir.runtime.cache.entry_fields import FormatError
 from convir.runtime.devices import HOST
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+    from typing import TypeAlias
 
     from convir.runtime.cuda.plan import CudaPlan
     from convir.runtime.devices import Device
     from convir.runtime.executable import DeviceProgram
     from convir.runtime.host.plan import HostPlan
     from convir.runtime.program import Program
+
+    Others: TypeAlias = Callable[[int, Callable[[], Program]], DeviceProgram | Refusal]
+    """What runs a batch; it is also given what lowers the program for that batch."""
 
 
 def made_for(device: Device) -> tuple[object, ...]:
@@ -93,3 +98,30 @@ def load_plan(
         if isinstance(plan, CudaPlan):
             return CudaProgram.of_plan(plan, program, device.index)
     raise FormatError(f"a {type(plan).__name__} is not for {device.name}")
+
+
+def plan_others(
+    device: Device, loaded: DeviceProgram, programs: Sequence[Program], batches: Sequence[int]
+) -> Others | Refusal:
+    """What runs a function for other batches, without compiling; or why nothing does.
+
+    Args:
+        device: where it runs.
+        loaded: the program of the first batch there.
+        programs: of some neighbouring batches, the first one's first.
+        batches: each program's.
+    """
+    from convir.runtime.cuda.batches import batches_of  # noqa: PLC0415  (imports xDSL)
+    from convir.runtime.cuda.device import CudaProgram  # noqa: PLC0415  (imports CuPy)
+
+    if not isinstance(loaded, CudaProgram):
+        return Refusal(f"it does not run on {device.name}")
+    found = batches_of(loaded.plan, programs, batches, device.gpu)
+    if isinstance(found, Refusal):
+        return found
+
+    def other(batch: int, program: Callable[[], Program]) -> DeviceProgram | Refusal:
+        plan = found.at(batch)
+        return plan if isinstance(plan, Refusal) else loaded.rebound(plan, program)
+
+    return other

@@ -25,7 +25,7 @@ KNOWS = {
     "passes": ("dialects", "analysis", "frontends", "reference"),
     "lowering": ("dialects", "analysis", "passes"),
     "runtime": ("dialects", "analysis", "lowering", "reference"),
-    "api": ("dialects", "frontends", "passes", "lowering", "runtime", "reference"),
+    "api": ("dialects", "analysis", "frontends", "passes", "lowering", "runtime", "reference"),
     "pytorch": ("dialects", "analysis", "frontends", "lowering", "runtime", "api"),
     "cli": (
         "dialects",

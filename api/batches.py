@@ -1,0 +1,142 @@
+"""Executables for other batches of what is compiled: no passes, no compiler of machine code.
+
+Where calls bind the first sizes of arguments, all alike, that is the batch. What is compiled for
+one batch serves those from a quarter of it to four times as many; past that (`RANGE`) passes choose
+anew. A thread plans the two next batches as well, and compares: what a batch changes must be sizes
+(`convir.runtime.growth`).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from convir.analysis.refusal import Refusal
+from convir.runtime.executable import Executable
+from convir.runtime.program import DYNAMIC_SIZE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from convir.runtime.cache.program_entry import Signature
+
+Shapes: TypeAlias = tuple[tuple[int, ...], ...]
+
+RANGE = 4
+"""A batch is served by what was compiled for one that is at most so many times as large or small:
+the config that was chosen there is predicted to take 1.02 of the time of the best, 1.3 at most."""
+BESIDE = 2
+"""Batches that are planned beside the first one."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """One batch."""
+
+    batch: int
+    shapes: Shapes
+    """Of the arguments."""
+
+
+Rebind: TypeAlias = "Callable[[Bound], Executable | Refusal]"
+"""Makes the executable for a batch, or says why it has to be compiled."""
+
+
+@dataclass(frozen=True)
+class _Base:
+    """A batch that was compiled."""
+
+    batch: int
+    others: Future[Rebind | Refusal]
+    """What makes executables for others."""
+
+
+class Batches:
+    """The executables of one function for all batches."""
+
+    def __init__(
+        self,
+        signature: Signature,
+        specialise: Callable[[Shapes], Executable],
+        rebinding: Callable[[Sequence[int], Sequence[Bound], Executable], Rebind | Refusal],
+    ) -> None:
+        """Nothing is compiled yet.
+
+        Args:
+            signature: of the function, with its open sizes.
+            specialise: compiles for one set of shapes.
+            rebinding: what makes executables for other batches, from the numbers of the arguments
+                that begin with the batch, some batches, and the executable for the first of them.
+        """
+        inputs = signature.inputs
+        self._open = [i for i, spec in enumerate(inputs) if spec.shape[:1] == (DYNAMIC_SIZE,)]
+        self._specialise = specialise
+        self._rebinding = rebinding
+        self._bases: dict[Shapes, list[_Base]] = {}
+        """By the shapes without the batch."""
+        self._lock = threading.Lock()
+
+    def specialise(self, shapes: Shapes) -> Executable:
+        """The executable for arguments of these shapes.
+
+        Raises:
+            DiagnosticError, PassFailedException, CompileError: what compiles it does.
+        """
+        batch = self._batch(shapes)
+        if batch is None:
+            return self._specialise(shapes)
+        rest = self._with_batch(shapes, 0)
+        for base in self._near(rest, batch):
+            rebind = base.others.result()
+            made = rebind if isinstance(rebind, Refusal) else rebind(Bound(batch, shapes))
+            if isinstance(made, Executable):
+                return made
+            _log.info("a batch of %d is not bound by that of %d: %s", batch, base.batch, made)
+        made = self._specialise(shapes)
+        if batch > 1:  # Passes drop sizes of 1.
+            self._learn(rest, batch, made)
+        return made
+
+    def _batch(self, shapes: Shapes) -> int | None:
+        """The size that all first sizes are that calls bind; None if there are none, or several."""
+        sizes = {shapes[i][0] for i in self._open}
+        return sizes.pop() if len(sizes) == 1 and 0 not in sizes else None
+
+    def _with_batch(self, shapes: Shapes, batch: int) -> Shapes:
+        return tuple(
+            (batch, *shape[1:]) if i in self._open else shape for i, shape in enumerate(shapes)
+        )
+
+    def _near(self, rest: Shapes, batch: int) -> list[_Base]:
+        """What may serve a batch, the nearest first; equally near, the first compiled first."""
+        with self._lock:
+            known = list(self._bases.get(rest, ()))
+        ratios = [(max(base.batch, batch) / min(base.batch, batch), base) for base in known]
+        near = sorted((each for each in ratios if each[0] <= RANGE), key=lambda each: each[0])
+        return [base for _, base in near]
+
+    def _learn(self, rest: Shapes, batch: int, made: Executable) -> None:
+        base = _Base(batch, Future())
+        with self._lock:
+            self._bases.setdefault(rest, []).append(base)
+        threading.Thread(
+            target=self._plan_others, args=(rest, base, made), name="convir-batches", daemon=True
+        ).start()
+
+    def _plan_others(self, rest: Shapes, base: _Base, made: Executable) -> None:
+        beside = [
+            Bound(batch, self._with_batch(rest, batch))
+            for batch in range(base.batch, base.batch + BESIDE + 1)
+        ]
+        try:
+            others = self._rebinding(self._open, beside, made)
+        except Exception as error:  # Whatever it is, the batch itself is there.
+            others = Refusal(f"{type(error).__name__}: {error}")
+        if isinstance(others, Refusal):
+            _log.info("other batches than %d are compiled: %s", base.batch, others.reason)
+        base.others.set_result(others)
