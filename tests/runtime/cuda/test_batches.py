@@ -36,12 +36,12 @@ func.func @main(%x: tensor<{0}x28x28x64xf16>, %w: tensor<64x3x3x64xf16>, %v: ten
   %zero = arith.constant 0.0 : f16
   %e = tensor.empty() : tensor<{0}x28x28x64xf16>
   %i = linalg.fill ins(%zero : f16) outs(%e : tensor<{0}x28x28x64xf16>) -> tensor<{0}x28x28x64xf16>
-  %y = conv.fprop layouts(NHWC, KRSC, NHWC) padding(1, 1)
+  %y = conv.fprop layouts(NHWC, KRSC, NHWC) padding(1, 1) accumulate(f32)
          ins(%x, %w : tensor<{0}x28x28x64xf16>, tensor<64x3x3x64xf16>)
          outs(%i : tensor<{0}x28x28x64xf16>)
   %f = tensor.empty() : tensor<{0}x28x28x64xf16>
   %j = linalg.fill ins(%zero : f16) outs(%f : tensor<{0}x28x28x64xf16>) -> tensor<{0}x28x28x64xf16>
-  %z = conv.fprop layouts(NHWC, KRSC, NHWC) padding(1, 1)
+  %z = conv.fprop layouts(NHWC, KRSC, NHWC) padding(1, 1) accumulate(f32)
          ins(%y, %v : tensor<{0}x28x28x64xf16>, tensor<64x3x3x64xf16>)
          outs(%j : tensor<{0}x28x28x64xf16>)
   return %z : tensor<{0}x28x28x64xf16>
