@@ -75,8 +75,8 @@ def compile(
     """Compile one function on tensors to an executable.
 
     Where the types of its arguments leave sizes open (`tensor<?x8xf32>`), it is a
-    `DynamicExecutable`, which compiles once for each set of shapes that it is called with; batches
-    that are at most four times as large or small as one that is compiled share its code.
+    `DynamicExecutable`, which compiles once for each set of shapes that it is called with; on a
+    GPU, batches from a quarter of one that is compiled to eight times as many share its code.
 
     Programs whose pipelines are text are kept on disk: the same text, or a module that prints so,
     is compiled once, whatever the process.

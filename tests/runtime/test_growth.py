@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
 
 from convir.analysis.refusal import Refusal
 from convir.runtime.growth import growth_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Made: TypeAlias = "Callable[[int], object]"
 
 pytestmark = pytest.mark.fast
 
@@ -22,23 +27,23 @@ class Row:
     parts: tuple[int, ...] = ()
 
 
-def grown(made: Any, at: int) -> Any:
+def grown(made: Made, at: int) -> object:
     growth = growth_of([made(size) for size in SIZES], SIZES)
     return growth if isinstance(growth, Refusal) else growth.at(at)
 
 
-@pytest.mark.parametrize(
-    "made",
-    [
-        lambda size: 5,
-        lambda size: 3 * size - 2,
-        lambda size: (size, "a", (4 * size,)),
-        lambda size: Row(2 * size, "b", (1, size)),
-        lambda size: {"not looked into": 1},
-        lambda size: True,
-    ],
-)
-def test_sizes_at_any_batch(made: Any) -> None:
+LINEAR: list[Made] = [
+    lambda size: 5,
+    lambda size: 3 * size - 2,
+    lambda size: (size, "a", (4 * size,)),
+    lambda size: Row(2 * size, "b", (1, size)),
+    lambda size: {"not looked into": 1},
+    lambda size: True,
+]
+
+
+@pytest.mark.parametrize("made", LINEAR)
+def test_sizes_at_any_batch(made: Made) -> None:
     for at in (1, 8, 1000):
         assert grown(made, at) == made(at)
 
@@ -51,19 +56,19 @@ def test_what_does_not_grow_stays_the_same_object() -> None:
     assert growth.at(100) is row
 
 
-@pytest.mark.parametrize(
-    ("made", "reason"),
-    [
-        (lambda size: size * size, "not linear: 49, 64, 81"),
-        (lambda size: -(-size // 8), "not linear: 1, 1, 2"),
-        (lambda size: (0,) * size, "7 values do not stay as many"),
-        (lambda size: 1.0 / size, "becomes 0.125"),
-        (lambda size: Row(0, "ab"[size % 2]), "Row.name: 'b' becomes 'a'"),
-        (lambda size: size == 7, "True becomes False"),
-        (lambda size: size if size == 7 else "many", "7 becomes 'many'"),
-    ],
-)
-def test_what_is_not_known(made: Any, reason: str) -> None:
+OTHERS: list[tuple[Made, str]] = [
+    (lambda size: size * size, "not linear: 49, 64, 81"),
+    (lambda size: -(-size // 8), "not linear: 1, 1, 2"),
+    (lambda size: (0,) * size, "7 values do not stay as many"),
+    (lambda size: 1.0 / size, "becomes 0.125"),
+    (lambda size: Row(0, "ab"[size % 2]), "Row.name: 'b' becomes 'a'"),
+    (lambda size: size == 7, "True becomes False"),
+    (lambda size: size if size == 7 else "many", "7 becomes 'many'"),
+]
+
+
+@pytest.mark.parametrize(("made", "reason"), OTHERS)
+def test_what_is_not_known(made: Made, reason: str) -> None:
     refused = grown(made, 1)
     assert isinstance(refused, Refusal)
     assert reason in refused.reason

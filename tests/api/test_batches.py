@@ -1,0 +1,185 @@
+"""What serves a batch: the code of another one near it, or a compilation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from gpu import cupy_or_skip
+
+from convir.analysis.refusal import Refusal
+from convir.api.batches import MORE, Batches, Bound, Shapes
+from convir.api.build import Build
+from convir.api.compile import compile as convir_compile
+from convir.runtime.cache.program_entry import Signature
+from convir.runtime.dynamic import DynamicExecutable
+from convir.runtime.executable import Executable
+from convir.runtime.program import TensorSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from convir.api.batches import Rebind
+
+F32 = np.dtype(np.float32)
+X, W = TensorSpec((-1, 4), F32), TensorSpec((6, 4), F32)
+
+
+def executable() -> Executable:
+    return object.__new__(Executable)
+
+
+class Compiler:
+    """Counts what it is asked for."""
+
+    def __init__(self, inputs: tuple[TensorSpec, ...] = (X, W)) -> None:
+        self.compiled: list[Shapes] = []
+        self.planned: list[list[int]] = []
+        self.bound: list[int] = []
+        self.answer: Refusal | None = None
+        self.batches = Batches(Signature(inputs, (X,)), self.specialise, self.rebinding)
+
+    def specialise(self, shapes: Shapes) -> Executable:
+        self.compiled.append(shapes)
+        return executable()
+
+    def rebinding(
+        self, arguments: Sequence[int], bound: Sequence[Bound], made: Executable
+    ) -> Rebind | Refusal:
+        del made
+        assert all(each.shapes[i][0] == each.batch for each in bound for i in arguments)
+        self.planned.append([each.batch for each in bound])
+        if self.answer is not None and self.answer.reason == "raise":
+            raise RuntimeError("broken")
+        return self.rebind
+
+    def rebind(self, bound: Bound) -> Executable | Refusal:
+        if self.answer is not None:
+            return self.answer
+        self.bound.append(bound.batch)
+        return executable()
+
+    def run(self, *batches: int) -> None:
+        for batch in batches:
+            self.batches.specialise(((batch, 4), (6, 4)))
+
+
+def test_batches_near_one_that_is_compiled_share_its_code() -> None:
+    compiler = Compiler()
+    compiler.run(32, 33, 8, 128, 31)
+    assert compiler.compiled == [((32, 4), (6, 4))]
+    assert compiler.planned == [[32, 33, 34]]
+    assert compiler.bound == [33, 8, 128, 31]
+
+
+def test_batches_far_from_it_are_compiled() -> None:
+    compiler = Compiler()
+    compiler.run(32, 32 * MORE + 1, 33, 32 * MORE + 2)
+    assert [shapes[0][0] for shapes in compiler.compiled] == [32, 257]
+    assert compiler.bound == [33, 258]
+
+
+def test_a_batch_of_one_serves_itself() -> None:
+    compiler = Compiler()
+    compiler.run(1, 2, 3)
+    assert [shapes[0][0] for shapes in compiler.compiled] == [1, 2]
+    assert compiler.planned == [[2, 3, 4]]
+
+
+@pytest.mark.parametrize("reason", ["other code", "raise"])
+def test_what_cannot_be_bound_is_compiled(reason: str, caplog: pytest.LogCaptureFixture) -> None:
+    compiler = Compiler()
+    compiler.answer = Refusal(reason)
+    with caplog.at_level("INFO"):
+        compiler.run(32, 33)
+    assert len(compiler.compiled) == 2
+    wanted = "RuntimeError: broken" if reason == "raise" else reason
+    assert f"a batch of 33 is not bound by that of 32: {wanted}" in caplog.messages
+
+
+def test_first_sizes_that_differ_are_no_batch() -> None:
+    compiler = Compiler((X, X))
+    for shapes in (((8, 4), (9, 4)), ((9, 4), (10, 4)), ((0, 4), (0, 4))):
+        compiler.batches.specialise(shapes)
+    assert len(compiler.compiled) == 3
+    assert not compiler.planned
+
+
+def test_other_sizes_are_compiled() -> None:
+    compiler = Compiler((TensorSpec((-1, -1), F32), W))
+    compiler.batches.specialise(((8, 4), (6, 4)))
+    compiler.batches.specialise(((9, 5), (6, 4)))
+    compiler.batches.specialise(((9, 4), (6, 4)))
+    assert [shapes[0] for shapes in compiler.compiled] == [(8, 4), (9, 5)]
+
+
+FORWARD = """
+func.func @main(%x: tensor<?x14x14x64xf16>, %w: tensor<64x3x3x64xf16>) -> tensor<?x14x14x64xf16> {
+  %zero = arith.constant 0.0 : f16
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %x, %c0 : tensor<?x14x14x64xf16>
+  %e = tensor.empty(%n) : tensor<?x14x14x64xf16>
+  %i = linalg.fill ins(%zero : f16) outs(%e : tensor<?x14x14x64xf16>) -> tensor<?x14x14x64xf16>
+  %y = conv.fprop layouts(NHWC, KRSC, NHWC) padding(1, 1) accumulate(f32)
+         ins(%x, %w : tensor<?x14x14x64xf16>, tensor<64x3x3x64xf16>)
+         outs(%i : tensor<?x14x14x64xf16>)
+  return %y : tensor<?x14x14x64xf16>
+}
+"""
+
+WEIGHTS = """
+func.func @main(%x: tensor<?x14x14x64xf16>, %dy: tensor<?x14x14x64xf16>) -> tensor<64x3x3x64xf16> {
+  %zero = arith.constant 0.0 : f16
+  %e = tensor.empty() : tensor<64x3x3x64xf16>
+  %i = linalg.fill ins(%zero : f16) outs(%e : tensor<64x3x3x64xf16>) -> tensor<64x3x3x64xf16>
+  %dw = conv.wgrad layouts(NHWC, KRSC, NHWC) padding(1, 1) accumulate(f32)
+          ins(%x, %dy : tensor<?x14x14x64xf16>, tensor<?x14x14x64xf16>)
+          outs(%i : tensor<64x3x3x64xf16>)
+  return %dw : tensor<64x3x3x64xf16>
+}
+"""
+
+
+def integers(*shape: int) -> Any:
+    """Small enough that every sum is exact in f16."""
+    return cupy_or_skip().random.randint(-1, 2, shape).astype("float16")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("text", [FORWARD, WEIGHTS], ids=["forward", "weights"])
+def test_batches_on_a_gpu(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    cupy = cupy_or_skip()
+    program = convir_compile(text, device="cuda")
+    assert isinstance(program, DynamicExecutable)
+    with_weights = text is FORWARD
+
+    def operands(batch: int) -> list[Any]:
+        other = (64, 3, 3, 64) if with_weights else (batch, 14, 14, 64)
+        return [integers(batch, 14, 14, 64), integers(*other)]
+
+    program(*operands(32))
+    program(*operands(33))  # Waits for what binds batches.
+    compiled: list[object] = []
+    monkeypatch.setattr(Build, "program", lambda *shapes: compiled.append(shapes))
+    for batch in (20, 31, 57, 100, 127):
+        given = operands(batch)
+        got = program(*given)
+        static = text.replace("tensor<?x", f"tensor<{batch}x").replace("empty(%n)", "empty()")
+        assert not compiled
+        with monkeypatch.context() as undone:
+            undone.undo()
+            expected = convir_compile(static, device="cuda")(*given)
+        cupy.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.gpu
+def test_arrays_that_begin_anywhere_on_a_gpu() -> None:
+    cupy = cupy_or_skip()
+    program = convir_compile(FORWARD, device="cuda")
+    w = integers(64, 3, 3, 64)
+    for batch in (32, 40):
+        x = integers(batch, 14, 14, 64)
+        shifted = cupy.empty(x.size + 1, "float16")[1:].reshape(x.shape)
+        shifted[...] = x
+        cupy.testing.assert_array_equal(program(shifted, w), program(x, w))
