@@ -5,8 +5,8 @@
 
 Each line of the suites becomes a function whose first sizes are open. Two batches are called, which
 compiles the first one and waits for what binds others; then each of some random batches is bound
-(`bind`) and run, and all are run again. `loop` is the time of the first pass over that of the second
-one: what new batches cost beside the same work. `compiled` counts the batches that were lowered.
+(`bind`) and run, and all are run again. `loop` is the time of the first pass over that of the
+second: what new batches cost beside the same work. `compiled` counts the batches that were lowered.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ import os
 import platform
 import random
 import re
-import subprocess
-import sys
 import tempfile
 import time
 from importlib import import_module
@@ -28,6 +26,8 @@ from typing import Any, cast
 
 from convir.api.build import Build
 from convir.api.compile import compile as convir_compile
+from convir.frontends.conv_module import module_of_line
+from convir.frontends.miopen import parse_line
 from convir.runtime.dynamic import DynamicExecutable
 
 SUITES = ("fprop-batch", "retinanet-wgrad", "dgrad-3x3-strided", "grouped-1d", "transposed")
@@ -42,20 +42,14 @@ _IMAGES = re.compile(r"(?<= -n )\d+")
 
 def dynamic(line: str) -> str:
     """The function of a MIOpenDriver line for any batch, as text."""
-    command = [str(Path(sys.executable).parent / "convir-import")]
-    static = _IMAGES.sub(str(STAND_IN), line)
-    done = subprocess.run([*command, static], capture_output=True, text=True, check=True)
-    text = done.stdout[done.stdout.index("func.func") :].rsplit("}", 1)[0]
+    given = f"tensor<{STAND_IN}x"
+    static = str(module_of_line(parse_line(_IMAGES.sub(str(STAND_IN), line))))
+    text = static[static.index("func.func") :].rsplit("}", 1)[0]
     head, body = text.split("{\n", 1)
-    argument = head[head.index("(") + 1 :].split(",")[0]
-    name, declared = argument.split(": ")
-    size = (
-        f"  %batch.0 = arith.constant 0 : index\n  %n = tensor.dim {name}, %batch.0 : {declared}\n"
-    )
-    made = re.sub(
-        rf"tensor\.empty\(\) : tensor<{STAND_IN}x", f"tensor.empty(%n) : tensor<{STAND_IN}x", body
-    )
-    return f"{head}{{\n{size}{made}".replace(f"tensor<{STAND_IN}x", "tensor<?x")
+    name, declared = head[head.index("(") + 1 :].split(",")[0].split(": ")
+    size = f"%z = arith.constant 0 : index\n%n = tensor.dim {name}, %z : {declared}\n"
+    body = body.replace(f"tensor.empty() : {given}", f"tensor.empty(%n) : {given}")
+    return f"{head}{{\n{size}{body}".replace(given, "tensor<?x")
 
 
 def measured(line: str, device: str, batches: list[int]) -> dict[str, Any]:
