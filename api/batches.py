@@ -92,14 +92,16 @@ class Batches:
         if batch is None:
             return self._specialise(shapes)
         rest = self._with_batch(shapes, 0)
-        for base in self._near(rest, batch):
+        near = self._near(rest, batch)
+        for base in near:
             rebind = base.others.result()
             made = rebind if isinstance(rebind, Refusal) else rebind(Bound(batch, shapes))
             if isinstance(made, Executable):
                 return made
             _log.info("a batch of %d is not bound by that of %d: %s", batch, base.batch, made)
         made = self._specialise(shapes)
-        if batch > 1:  # Passes drop sizes of 1.
+        # Passes drop sizes of 1; what binds no other batch here would not from this one either.
+        if batch > 1 and not near:
             self._learn(rest, batch, made)
         return made
 

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from gpu import cupy_or_skip
+from gpu import cupy_or_skip, nvrtc_or_skip
 
 from convir.analysis.refusal import Refusal
 from convir.api.batches import MORE, Batches, Bound, Shapes
 from convir.api.build import Build
+from convir.api.compile import Job
 from convir.api.compile import compile as convir_compile
+from convir.api.sources import source_of
+from convir.lowering.kernels.target import DEFAULT_TARGET
 from convir.runtime.cache.program_entry import Signature
+from convir.runtime.cuda import launch as launch_module
+from convir.runtime.cuda import toolkit
+from convir.runtime.cuda.device import CudaProgram
+from convir.runtime.cuda.plan import PlannedLaunch
+from convir.runtime.devices import CUDA, Device
 from convir.runtime.dynamic import DynamicExecutable
 from convir.runtime.executable import Executable
 from convir.runtime.program import TensorSpec
@@ -92,8 +102,9 @@ def test_what_cannot_be_bound_is_compiled(reason: str, caplog: pytest.LogCapture
     compiler = Compiler()
     compiler.answer = Refusal(reason)
     with caplog.at_level("INFO"):
-        compiler.run(32, 33)
-    assert len(compiler.compiled) == 2
+        compiler.run(32, 33, 34)
+    assert len(compiler.compiled) == 3
+    assert compiler.planned == [[32, 33, 34]]
     wanted = "RuntimeError: broken" if reason == "raise" else reason
     assert f"a batch of 33 is not bound by that of 32: {wanted}" in caplog.messages
 
@@ -141,6 +152,106 @@ func.func @main(%x: tensor<?x14x14x64xf16>, %dy: tensor<?x14x14x64xf16>) -> tens
 """
 
 
+class Driver:
+    """A GPU that only looks at what it is given."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.modules: list[bytes] = []
+        self.grids: list[tuple[int, ...]] = []
+        driver = self
+
+        class Module:
+            def load(self, cubin: bytes) -> None:
+                driver.modules.append(cubin)
+
+            def get_function(self, name: str) -> Any:
+                return SimpleNamespace(ptr=1, name=name)
+
+        def launch(*arguments: Any) -> None:
+            self.grids.append(arguments[1:4])
+
+        def ignored(*given: Any) -> Any:
+            return None
+
+        def array(*given: Any) -> Any:
+            return SimpleNamespace(ptr=0, data=SimpleNamespace(ptr=0))
+
+        def encoded(address: int) -> Any:
+            return np.zeros(128, "u1")
+
+        def device(index: int) -> Any:
+            return SimpleNamespace(id=index, use=ignored)
+
+        def encoder(tensor_map: object) -> Any:
+            return encoded
+
+        def scope(program: CudaProgram, stream: object = None) -> nullcontext[None]:
+            return nullcontext()
+
+        stream = SimpleNamespace(ptr=0, synchronize=ignored)
+        cuda = SimpleNamespace(
+            Device=device,
+            function=SimpleNamespace(Module=Module),
+            get_current_stream=lambda: stream,
+            alloc=array,
+            runtime=SimpleNamespace(memsetAsync=None),
+        )
+        arrays = SimpleNamespace(cuda=cuda, asarray=array, ndarray=None, empty=len)
+        launches = SimpleNamespace(
+            launchKernel=launch,
+            funcSetAttribute=ignored,
+            CUDADriverError=RuntimeError,
+            CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES=8,
+        )
+        monkeypatch.setattr(toolkit, "cupy", lambda: arrays)
+        monkeypatch.setattr(toolkit, "launches", lambda: launches)
+        monkeypatch.setattr(toolkit, "architecture", lambda: "sm_90a")
+        monkeypatch.setattr(launch_module, "Encoder", encoder)
+        monkeypatch.setattr(CudaProgram, "scope", scope)
+
+
+def at(address: int) -> Any:
+    """An array of a GPU, as far as a launch looks at it."""
+    return SimpleNamespace(data=SimpleNamespace(ptr=address))
+
+
+def test_a_bound_batch_launches_the_code_that_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    nvrtc_or_skip()
+    driver = Driver(monkeypatch)
+    job = Job(source_of(FORWARD, (), 1.0), None, "default", Device(CUDA, 0, DEFAULT_TARGET))
+    signature = job.compile()
+    assert isinstance(signature, Signature)
+    batches = Batches(signature, job.specialise, job.rebinding)
+
+    def program(batch: int) -> CudaProgram:
+        loaded = batches.specialise(((batch, 14, 14, 64), (64, 3, 3, 64))).loaded
+        assert isinstance(loaded, CudaProgram)
+        return loaded
+
+    first = program(32)
+    program(33)
+    loaded = len(driver.modules)
+    monkeypatch.delattr(Build, "program")
+    bound = program(61)
+    assert len(driver.modules) == loaded
+    assert bound.plan.sources == first.plan.sources
+    bound.run([at(256), at(512)], [at(1024)])
+    (step,) = bound.plan.steps
+    assert isinstance(step, PlannedLaunch)
+    assert driver.grids == [kernel.grid for kernel in step.kernels]
+    # Only what is lowered for a batch knows loops for arrays that begin anywhere.
+    lowered: list[Any] = []
+
+    def run(*arrays: Any) -> None:
+        lowered.append(arrays)
+
+    bound.__dict__["_lowered"] = SimpleNamespace(run=run)
+    inputs, outputs = [at(256), at(512)], [at(1026)]
+    bound.run(inputs, outputs)
+    assert lowered == [(inputs, outputs)]
+    assert len(driver.grids) == 1
+
+
 def integers(*shape: int) -> Any:
     """Small enough that every sum is exact in f16."""
     return cupy_or_skip().random.randint(-1, 2, shape).astype("float16")
@@ -160,22 +271,13 @@ def test_batches_on_a_gpu(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
     program(*operands(32))
     program(*operands(33))  # Waits for what binds batches.
-    compiled: list[object] = []
-
-    def counted(build: Build, shapes: object = None) -> None:
-        del build
-        compiled.append(shapes)
-
-    monkeypatch.setattr(Build, "program", counted)
     for batch in (20, 31, 57, 100, 127):
         given = operands(batch)
-        got = program(*given)
+        with monkeypatch.context() as patched:
+            patched.delattr(Build, "program")  # Nothing is lowered.
+            got = program(*given)
         static = text.replace("tensor<?x", f"tensor<{batch}x").replace("empty(%n)", "empty()")
-        assert not compiled
-        with monkeypatch.context() as undone:
-            undone.undo()
-            expected = convir_compile(static, device="cuda")(*given)
-        cupy.testing.assert_array_equal(got, expected)
+        cupy.testing.assert_array_equal(got, convir_compile(static, device="cuda")(*given))
 
 
 @pytest.mark.gpu
