@@ -2,7 +2,7 @@
 
 Where calls bind the first sizes of arguments, all alike, that is the batch. What is compiled for
 one batch serves those from a quarter of it to eight times as many; past that (`LESS`, `MORE`)
-passes choose anew. A thread plans the two next batches as well, and compares: what a batch changes
+passes choose anew. The two next batches are planned as well, and compared: what a batch changes
 must be sizes (`convir.runtime.growth`).
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -48,13 +47,21 @@ Rebind: TypeAlias = "Callable[[Bound], Executable | Refusal]"
 """Makes the executable for a batch, or says why it has to be compiled."""
 
 
-@dataclass(frozen=True)
 class _Base:
     """A batch that was compiled."""
 
-    batch: int
-    others: Future[Rebind | Refusal]
-    """What makes executables for others."""
+    def __init__(self, batch: int, plan_others: Callable[[], Rebind | Refusal]) -> None:
+        self.batch = batch
+        self._plan_others = plan_others
+        self._lock = threading.Lock()
+        self._others: Rebind | Refusal | None = None
+
+    def others(self) -> Rebind | Refusal:
+        """What makes executables for others; whoever asks first waits until it is planned."""
+        with self._lock:
+            if self._others is None:
+                self._others = self._plan_others()
+            return self._others
 
 
 class Batches:
@@ -65,6 +72,7 @@ class Batches:
         signature: Signature,
         specialise: Callable[[Shapes], Executable],
         rebinding: Callable[[Sequence[int], Sequence[Bound], Executable], Rebind | Refusal],
+        compiles: Callable[[], bool] = lambda: True,
     ) -> None:
         """Nothing is compiled yet.
 
@@ -73,11 +81,14 @@ class Batches:
             specialise: compiles for one set of shapes.
             rebinding: what makes executables for other batches, from the numbers of the arguments
                 that begin with the batch, some batches, and the executable for the first of them.
+            compiles: whether this process has imported the compiler. Then `rebinding` is called at
+                once, in a thread; else by the first batch that is not there.
         """
         inputs = signature.inputs
         self._open = [i for i, spec in enumerate(inputs) if spec.shape[:1] == (DYNAMIC_SIZE,)]
         self._specialise = specialise
         self._rebinding = rebinding
+        self._compiles = compiles
         self._bases: dict[Shapes, list[_Base]] = {}
         """By the shapes without the batch."""
         self._lock = threading.Lock()
@@ -94,7 +105,7 @@ class Batches:
         rest = self._with_batch(shapes, 0)
         near = self._near(rest, batch)
         for base in near:
-            rebind = base.others.result()
+            rebind = base.others()
             made = rebind if isinstance(rebind, Refusal) else rebind(Bound(batch, shapes))
             if isinstance(made, Executable):
                 return made
@@ -123,22 +134,20 @@ class Batches:
         return sorted(near, key=lambda base: max(base.batch, batch) / min(base.batch, batch))
 
     def _learn(self, rest: Shapes, batch: int, made: Executable) -> None:
-        base = _Base(batch, Future())
+        base = _Base(batch, lambda: self._plan_others(rest, batch, made))
         with self._lock:
             self._bases.setdefault(rest, []).append(base)
-        threading.Thread(
-            target=self._plan_others, args=(rest, base, made), name="convir-batches", daemon=True
-        ).start()
+        if self._compiles():
+            threading.Thread(target=base.others, name="convir-batches").start()
 
-    def _plan_others(self, rest: Shapes, base: _Base, made: Executable) -> None:
+    def _plan_others(self, rest: Shapes, batch: int, made: Executable) -> Rebind | Refusal:
         beside = [
-            Bound(batch, self._with_batch(rest, batch))
-            for batch in range(base.batch, base.batch + BESIDE + 1)
+            Bound(each, self._with_batch(rest, each)) for each in range(batch, batch + BESIDE + 1)
         ]
         try:
             others = self._rebinding(self._open, beside, made)
         except Exception as error:  # Whatever it is, the batch itself is there.
             others = Refusal(f"{type(error).__name__}: {error}")
         if isinstance(others, Refusal):
-            _log.info("other batches than %d are compiled: %s", base.batch, others.reason)
-        base.others.set_result(others)
+            _log.info("other batches than %d are compiled: %s", batch, others.reason)
+        return others

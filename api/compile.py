@@ -21,7 +21,7 @@ from convir.api.arguments import (
     check_shapes,
     check_type,
 )
-from convir.api.batches import Batches
+from convir.api.batches import LESS, MORE, Batches
 from convir.api.plans import load_plan, made_for, plan_for, plan_others
 from convir.api.progress import telling
 from convir.api.sources import source_of
@@ -34,7 +34,7 @@ from convir.runtime.cache.program_cache import (
 )
 from convir.runtime.cache.program_entry import ModelFiles, Signature
 from convir.runtime.compile_error import CompileError
-from convir.runtime.devices import HOST, find_device
+from convir.runtime.devices import find_device
 from convir.runtime.dynamic import CAPACITY, DynamicExecutable
 from convir.runtime.executable import Executable
 
@@ -75,8 +75,9 @@ def compile(
     """Compile one function on tensors to an executable.
 
     Where the types of its arguments leave sizes open (`tensor<?x8xf32>`), it is a
-    `DynamicExecutable`, which compiles once for each set of shapes that it is called with; on a
-    GPU, batches from a quarter of one that is compiled to eight times as many share its code.
+    `DynamicExecutable`, which compiles once for each set of shapes that it is called with;
+    batches from a quarter of one that is compiled to eight times as many share its code where the
+    kernels' code does not depend on them.
 
     Programs whose pipelines are text are kept on disk: the same text, or a module that prints so,
     is compiled once, whatever the process.
@@ -134,10 +135,8 @@ def compile(
     compiled = job.compile()
     if isinstance(compiled, Executable):
         return compiled
-    specialise = job.specialise
-    if job.device.kind != HOST:  # Kernels of the host have the batch in their code.
-        specialise = Batches(compiled, job.specialise, job.rebinding).specialise
-    return DynamicExecutable(compiled, job.device.name, specialise, specialisations)
+    batches = Batches(compiled, job.specialise, job.rebinding, _has_compiled)
+    return DynamicExecutable(compiled, job.device.name, batches.specialise, specialisations)
 
 
 @contextmanager
@@ -166,6 +165,11 @@ def _import_compiler() -> None:
         # Together they move what there is to the oldest generation, without a walk.
         gc.freeze()
         gc.unfreeze()
+
+
+def _has_compiled() -> bool:
+    """Whether something was compiled in this process."""
+    return _import_compiler.cache_info().currsize > 0
 
 
 def _plan_of(key: str) -> Signature | HostPlan | CudaPlan | None:
@@ -216,7 +220,9 @@ class Job:
             if refused is not None:
                 return refused
             programs = [made.program, *(self._build.program(each.shapes) for each in bound[1:])]
-        others = plan_others(self.device, made.loaded, programs, [each.batch for each in bound])
+        batches = [each.batch for each in bound]
+        served = -(-batches[0] // LESS), batches[0] * MORE
+        others = plan_others(self.device, made.loaded, programs, batches, served)
         if isinstance(others, Refusal):
             return others
 

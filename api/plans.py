@@ -101,7 +101,11 @@ def load_plan(
 
 
 def plan_others(
-    device: Device, loaded: DeviceProgram, programs: Sequence[Program], batches: Sequence[int]
+    device: Device,
+    loaded: DeviceProgram,
+    programs: Sequence[Program],
+    batches: Sequence[int],
+    served: Sequence[int],
 ) -> Others | Refusal:
     """What runs a function for other batches, without compiling; or why nothing does.
 
@@ -110,7 +114,10 @@ def plan_others(
         loaded: the program of the first batch there.
         programs: of some neighbouring batches, the first one's first.
         batches: each program's.
+        served: the least and the largest batch that will be asked for.
     """
+    if device.kind == HOST:
+        return _others_on_host(loaded, programs, batches, served)
     from convir.runtime.cuda.batches import batches_of  # noqa: PLC0415  (imports xDSL)
     from convir.runtime.cuda.device import CudaProgram  # noqa: PLC0415  (imports CuPy)
 
@@ -123,5 +130,29 @@ def plan_others(
     def other(batch: int, program: Callable[[], Program]) -> DeviceProgram | Refusal:
         plan = found.at(batch)
         return plan if isinstance(plan, Refusal) else loaded.rebound(plan, program)
+
+    return other
+
+
+def _others_on_host(
+    loaded: DeviceProgram,
+    programs: Sequence[Program],
+    batches: Sequence[int],
+    served: Sequence[int],
+) -> Others | Refusal:
+    from convir.lowering.kernels.host.target import target  # noqa: PLC0415  (imports LLVM)
+    from convir.runtime.host.batches import batches_of  # noqa: PLC0415  (imports xDSL)
+    from convir.runtime.host.device import HostProgram  # noqa: PLC0415  (imports LLVM)
+
+    found = batches_of(programs, batches, target(), served)
+    if isinstance(found, Refusal):
+        return found
+    threads = loaded.threads if isinstance(loaded, HostProgram) else None
+
+    def other(batch: int, program: Callable[[], Program]) -> DeviceProgram | Refusal:
+        plan = found.at(batch)
+        if isinstance(plan, Refusal):
+            return plan
+        return HostProgram.of_plan(plan, program, threads)
 
     return other

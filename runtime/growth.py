@@ -53,7 +53,7 @@ def growth_of(samples: Sequence[_T], sizes: Sequence[int]) -> Growth[_T] | Refus
             return _of_integers(cast("Any", samples), sizes)
         if isinstance(first, tuple):
             return _of_tuples(cast("Any", samples), sizes)
-        if is_dataclass(first):
+        if is_dataclass(cast("object", first)) and first.__dataclass_params__.frozen:
             return _of_dataclasses(samples, sizes)
     if all(each == first for each in samples):
         return Growth(first, None)
@@ -86,6 +86,8 @@ def _of_dataclasses(samples: Sequence[Any], sizes: Sequence[int]) -> Any:
     first = samples[0]
     grown: dict[str, Growth[Any]] = {}
     for field in fields(first):
+        if not field.init:  # What it remembers of the others.
+            continue
         part = growth_of([getattr(each, field.name) for each in samples], sizes)
         if isinstance(part, Refusal):
             return Refusal(f"{type(first).__name__}.{field.name}: {part.reason}")

@@ -107,7 +107,7 @@ def _call(known: Call, grown: Call | _Ends) -> Call:
 
 
 def _ends(launch: Launch) -> _Ends:
-    # A workspace is what a kernel asks for, which need not be linear: it lies behind the arena.
+    # A workspace is what a kernel asks for, which need not be linear: its planner finds room.
     kept = tuple(buffer for buffer in launch.workspace if buffer.space is not Space.ARENA)
     return launch.inputs, launch.outputs, kept
 

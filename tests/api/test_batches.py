@@ -109,6 +109,18 @@ def test_what_cannot_be_bound_is_compiled(reason: str, caplog: pytest.LogCapture
     assert f"a batch of 33 is not bound by that of 32: {wanted}" in caplog.messages
 
 
+def test_a_process_that_compiles_nothing_plans_when_it_has_to() -> None:
+    compiler = Compiler()
+    compiler.batches = Batches(
+        Signature((X, W), (X,)), compiler.specialise, compiler.rebinding, lambda: False
+    )
+    compiler.run(32)
+    assert compiler.planned == []
+    compiler.run(33, 34)
+    assert compiler.planned == [[32, 33, 34]]
+    assert compiler.bound == [33, 34]
+
+
 def test_first_sizes_that_differ_are_no_batch() -> None:
     compiler = Compiler((X, X))
     for shapes in (((8, 4), (9, 4)), ((9, 4), (10, 4)), ((0, 4), (0, 4))):
