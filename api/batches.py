@@ -3,7 +3,7 @@
 Where calls bind the first sizes of arguments, all alike, that is the batch. What is compiled for
 one batch serves those from a quarter of it to eight times as many; past that (`LESS`, `MORE`)
 passes choose anew. The two next batches are planned as well, and compared: what a batch changes
-must be sizes (`convir.runtime.growth`).
+must be sizes (`convir.runtime.batches.growth`).
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ def plan_others(
     """
     if device.kind == HOST:
         return _others_on_host(loaded, programs, batches, served)
-    from convir.runtime.cuda.batches import batches_of  # noqa: PLC0415  (imports xDSL)
+    from convir.runtime.batches.cuda import batches_of  # noqa: PLC0415  (imports xDSL)
     from convir.runtime.cuda.device import CudaProgram  # noqa: PLC0415  (imports CuPy)
 
     if not isinstance(loaded, CudaProgram):
@@ -141,7 +141,7 @@ def _others_on_host(
     served: Sequence[int],
 ) -> Others | Refusal:
     from convir.lowering.kernels.host.target import target  # noqa: PLC0415  (imports LLVM)
-    from convir.runtime.host.batches import batches_of  # noqa: PLC0415  (imports xDSL)
+    from convir.runtime.batches.host import batches_of  # noqa: PLC0415  (imports xDSL)
     from convir.runtime.host.device import HostProgram  # noqa: PLC0415  (imports LLVM)
 
     found = batches_of(programs, batches, target(), served)

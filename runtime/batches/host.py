@@ -20,12 +20,12 @@ from convir.lowering.kernels.host.launch import HostLaunch
 from convir.lowering.kernels.host.problem import KernelBody
 from convir.lowering.kernels.host.registry import planned_kernel
 from convir.lowering.loops.llvm.shared_numbers import NUMBER_BYTES, families, merge, parse
-from convir.runtime.growth import growth_of
+from convir.runtime.batches.growth import growth_of
+from convir.runtime.batches.program_growth import program_growth
 from convir.runtime.host.jit import object_code
 from convir.runtime.host.kernel_codes import Placed, options_of, pointers_of
 from convir.runtime.host.planner import Coded, plan_coded
 from convir.runtime.program import Launch, launch_overlaps, reused_arguments
-from convir.runtime.program_growth import program_growth
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.host.launch import HostCode
     from convir.lowering.kernels.host.target import CpuTarget
     from convir.lowering.loops.llvm.shared_numbers import Merged
+    from convir.runtime.batches.program_growth import ProgramGrowth
     from convir.runtime.host.jit import ObjectCode
     from convir.runtime.host.plan import HostPlan
     from convir.runtime.program import Program
-    from convir.runtime.program_growth import ProgramGrowth
 
     _Launches: TypeAlias = Callable[[int], HostLaunch | Refusal]
 

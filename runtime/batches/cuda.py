@@ -18,12 +18,12 @@ from convir.lowering.implementations import CUDA, LOOPS, config_of
 from convir.lowering.kernels.cuda.launch import POINTER_ALIGNMENT, KernelPlan
 from convir.lowering.kernels.cuda.problem import read_problem
 from convir.lowering.kernels.registry import launches_of, names_family
+from convir.runtime.batches.growth import growth_of
+from convir.runtime.batches.program_growth import program_growth
 from convir.runtime.cuda.plan import PlannedLaunch
 from convir.runtime.cuda.planar_run import is_planar
 from convir.runtime.cuda.planner import launch_plan, plan_program, with_state
-from convir.runtime.growth import growth_of
 from convir.runtime.program import Launch
-from convir.runtime.program_growth import program_growth
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
     from convir.dialects.kernel import ops as kernel
     from convir.lowering.kernels.target import Target
+    from convir.runtime.batches.program_growth import ProgramGrowth
     from convir.runtime.cuda.plan import CudaPlan
     from convir.runtime.program import Program
-    from convir.runtime.program_growth import ProgramGrowth
 
     _Launches: TypeAlias = Callable[[int], KernelPlan | Refusal]
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 import numpy as np
 
 from convir.analysis.refusal import Refusal
-from convir.runtime.growth import Growth, growth_of
+from convir.runtime.batches.growth import Growth, growth_of
 from convir.runtime.program import Call, Launch, Program, Space, buffers_of
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from convir.analysis.refusal import Refusal
 from convir.api.build import Build
 from convir.api.sources import source_of
 from convir.lowering.kernels.host.target import target
+from convir.runtime.batches.host import HostBatches, batches_of
 from convir.runtime.devices import HOST, Device
-from convir.runtime.host.batches import HostBatches, batches_of
 from convir.runtime.host.device import HostProgram
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import pytest
 
 from convir.analysis.refusal import Refusal
-from convir.runtime.growth import growth_of
+from convir.runtime.batches.growth import growth_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,7 +11,7 @@ from convir.analysis.refusal import Refusal
 from convir.api.build import Build
 from convir.api.sources import source_of
 from convir.lowering.kernels.target import DEFAULT_TARGET
-from convir.runtime.cuda.batches import CudaBatches, batches_of
+from convir.runtime.batches.cuda import CudaBatches, batches_of
 from convir.runtime.cuda.plan import Cubin, CudaPlan
 from convir.runtime.cuda.planner import plan_program
 from convir.runtime.devices import CUDA, Device
