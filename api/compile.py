@@ -222,7 +222,9 @@ class Job:
             programs = [made.program, *(self._build.program(each.shapes) for each in bound[1:])]
         batches = [each.batch for each in bound]
         served = -(-batches[0] // LESS), batches[0] * MORE
-        others = plan_others(self.device, made.loaded, programs, batches, served)
+        others = plan_others(
+            self.device, made.loaded, programs, batches, served, self.workspace_bytes
+        )
         if isinstance(others, Refusal):
             return others
 

@@ -3,7 +3,7 @@ what runs. No plan of one device brings along what another one needs."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from convir.analysis.refusal import Refusal
 from convir.runtime.cache.entry_fields import FormatError
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
     Others: TypeAlias = Callable[[int, Callable[[], Program]], DeviceProgram | Refusal]
     """What runs a batch; it is also given what lowers the program for that batch."""
+
+
+_Plan = TypeVar("_Plan", "HostPlan", "CudaPlan")
 
 
 def made_for(device: Device) -> tuple[object, ...]:
@@ -106,6 +109,7 @@ def plan_others(
     programs: Sequence[Program],
     batches: Sequence[int],
     served: Sequence[int],
+    workspace_bytes: int | None = None,
 ) -> Others | Refusal:
     """What runs a function for other batches, without compiling; or why nothing does.
 
@@ -115,9 +119,10 @@ def plan_others(
         programs: of some neighbouring batches, the first one's first.
         batches: each program's.
         served: the least and the largest batch that will be asked for.
+        workspace_bytes: the most that temporaries may take; None for no limit.
     """
     if device.kind == HOST:
-        return _others_on_host(loaded, programs, batches, served)
+        return _others_on_host(loaded, programs, batches, served, workspace_bytes)
     from convir.runtime.batches.cuda import batches_of  # noqa: PLC0415  (imports xDSL)
     from convir.runtime.cuda.device import CudaProgram  # noqa: PLC0415  (imports CuPy)
 
@@ -128,7 +133,7 @@ def plan_others(
         return found
 
     def other(batch: int, program: Callable[[], Program]) -> DeviceProgram | Refusal:
-        plan = found.at(batch)
+        plan = _fitting(found.at(batch), workspace_bytes)
         return plan if isinstance(plan, Refusal) else loaded.rebound(plan, program)
 
     return other
@@ -139,8 +144,10 @@ def _others_on_host(
     programs: Sequence[Program],
     batches: Sequence[int],
     served: Sequence[int],
+    workspace_bytes: int | None,
 ) -> Others | Refusal:
     from convir.lowering.kernels.host.target import target  # noqa: PLC0415  (imports LLVM)
+    from convir.reference.limits import memory_bytes  # noqa: PLC0415  (imports xDSL)
     from convir.runtime.batches.host import batches_of  # noqa: PLC0415  (imports xDSL)
     from convir.runtime.host.device import HostProgram  # noqa: PLC0415  (imports LLVM)
 
@@ -150,9 +157,21 @@ def _others_on_host(
     threads = loaded.threads if isinstance(loaded, HostProgram) else None
 
     def other(batch: int, program: Callable[[], Program]) -> DeviceProgram | Refusal:
-        plan = found.at(batch)
+        plan = _fitting(found.at(batch), workspace_bytes)
         if isinstance(plan, Refusal):
             return plan
+        size = plan.arena_bytes + sum(spec.nbytes for spec in plan.outputs)
+        if size > memory_bytes():
+            return Refusal(f"it takes {size} bytes of memory")
         return HostProgram.of_plan(plan, program, threads)
 
     return other
+
+
+def _fitting(plan: _Plan | Refusal, workspace_bytes: int | None) -> _Plan | Refusal:
+    """A plan, unless passes would divide its batch for what its temporaries take."""
+    if isinstance(plan, Refusal) or workspace_bytes is None:
+        return plan
+    if plan.arena_bytes > workspace_bytes:
+        return Refusal(f"its temporaries take {plan.arena_bytes} bytes, of {workspace_bytes}")
+    return plan

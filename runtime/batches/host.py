@@ -169,6 +169,8 @@ def _launches_of(
     calls: Sequence[Launch], batches: Sequence[int], cpu: CpuTarget
 ) -> _Launches | Refusal:
     bodies = [KernelBody(x.kernel, reused_arguments(x), launch_overlaps(x)) for x in calls]
+    if len({(body.reused, body.overlaps) for body in bodies}) > 1:
+        return Refusal("results lie over arguments for some batches")
     planned = planned_kernel(bodies[0], config_of(calls[0].kernel, HOST) or LOOPS, cpu)
     if isinstance(planned, Refusal):
         return planned

@@ -9,6 +9,7 @@ import pytest
 
 from convir.analysis.refusal import Refusal
 from convir.api.build import Build
+from convir.api.plans import plan_others
 from convir.api.sources import source_of
 from convir.lowering.kernels.host.target import target
 from convir.runtime.batches.host import HostBatches, batches_of
@@ -107,3 +108,15 @@ def test_another_reading_for_another_batch_is_a_refusal() -> None:
     refused = batches("conv -n {} -c 64 -H 28 -W 28 -k 64 -y 3 -x 3 -p 1 -q 1 -F 1", 64)
     assert isinstance(refused, Refusal)
     assert refused.reason == "@main_0: it computes the gradient of weights"
+
+
+def test_temporaries_past_the_limit_are_a_refusal() -> None:
+    beside = (8, 9, 10)
+    programs = [lowered(LINES[2], batch) for batch in beside]
+    loaded = HostProgram(programs[0])
+    others = plan_others(Device(HOST), loaded, programs, beside, (), workspace_bytes=1000)
+    assert not isinstance(others, Refusal)
+    refused = others(9, lambda: programs[1])
+    assert isinstance(refused, Refusal)
+    assert refused.reason.startswith("its temporaries take ")
+    assert refused.reason.endswith(" bytes, of 1000")
