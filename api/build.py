@@ -12,6 +12,8 @@ from xdsl.passes import PassPipeline
 from xdsl.traits import SymbolTable
 from xdsl.utils.exceptions import PassFailedException
 
+from convir.analysis.open_sizes import computes_with
+from convir.analysis.refusal import Refusal
 from convir.dialects.context import new_context
 from convir.dialects.diagnostics import DiagnosticError, error_at, verify
 from convir.lowering.pipeline import lowering_passes
@@ -161,6 +163,13 @@ class Build:
         module = _with_callees(self.module, self.function)
         apply_passes(new_context(), module, self.passes, verify_each=False)
         return tunable(module, self.device.gpu)
+
+    def computes_with_batch(self, arguments: Sequence[int]) -> Refusal | None:
+        """Why a batch is more than a size, which begins some arguments; None where it is not."""
+        entry = self._dynamic_entry()
+        if entry is None:
+            return Refusal("its sizes are known")
+        return computes_with(entry, {(number, 0) for number in arguments})
 
     def _require_memory(self, program: Program) -> None:
         """Refuse a program whose temporaries and results this machine has no memory for.

@@ -13,6 +13,7 @@ from functools import cache, cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
+from convir.analysis.refusal import Refusal
 from convir.api.arguments import (
     check_fraction,
     check_integer,
@@ -20,7 +21,8 @@ from convir.api.arguments import (
     check_shapes,
     check_type,
 )
-from convir.api.plans import load_plan, made_for, plan_for
+from convir.api.batches import LESS, MORE, Batches
+from convir.api.plans import load_plan, made_for, plan_for, plan_others
 from convir.api.progress import telling
 from convir.api.sources import source_of
 from convir.runtime.cache.entry_fields import FormatError
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.passes import ModulePass
 
+    from convir.api.batches import Bound, Rebind
     from convir.api.build import Build
     from convir.api.sources import Source
     from convir.runtime.cuda.plan import CudaPlan
@@ -72,7 +75,9 @@ def compile(
     """Compile one function on tensors to an executable.
 
     Where the types of its arguments leave sizes open (`tensor<?x8xf32>`), it is a
-    `DynamicExecutable`, which compiles once for each set of shapes that it is called with.
+    `DynamicExecutable`, which compiles once for each set of shapes that it is called with;
+    batches from a quarter of one that is compiled to eight times as many share its code where the
+    kernels' code does not depend on them.
 
     Programs whose pipelines are text are kept on disk: the same text, or a module that prints so,
     is compiled once, whatever the process.
@@ -130,7 +135,8 @@ def compile(
     compiled = job.compile()
     if isinstance(compiled, Executable):
         return compiled
-    return DynamicExecutable(compiled, job.device.name, job.specialise, specialisations)
+    batches = Batches(compiled, job.specialise, job.rebinding, _has_compiled)
+    return DynamicExecutable(compiled, job.device.name, batches.specialise, specialisations)
 
 
 @contextmanager
@@ -163,6 +169,11 @@ def _import_compiler() -> None:
         gc.unfreeze()
 
 
+def _has_compiled() -> bool:
+    """Whether something was compiled in this process."""
+    return _import_compiler.cache_info().currsize > 0
+
+
 def _plan_of(key: str) -> Signature | HostPlan | CudaPlan | None:
     """What the program cache has of a function."""
     entry = load_program(key)
@@ -193,6 +204,38 @@ class Job:
         assert isinstance(made, Executable)
         return made
 
+    def rebinding(
+        self, arguments: Sequence[int], bound: Sequence[Bound], made: Executable
+    ) -> Rebind | Refusal:
+        """What makes executables for other batches, or why nothing does.
+
+        Args:
+            arguments: those whose first size is the batch.
+            bound: some neighbouring batches.
+            made: the executable for the first of them.
+
+        Raises:
+            DiagnosticError, PassFailedException: another batch is not valid, or has no program.
+        """
+        with _compiling():
+            refused = self._build.computes_with_batch(arguments)
+            if refused is not None:
+                return refused
+            programs = [made.program, *(self._build.program(each.shapes) for each in bound[1:])]
+        batches = [each.batch for each in bound]
+        served = -(-batches[0] // LESS), batches[0] * MORE
+        others = plan_others(
+            self.device, made.loaded, programs, batches, served, self.workspace_bytes
+        )
+        if isinstance(others, Refusal):
+            return others
+
+        def rebind(asked: Bound) -> Executable | Refusal:
+            found = others(asked.batch, lambda: self._lowered(asked.shapes))
+            return found if isinstance(found, Refusal) else Executable(found)
+
+        return rebind
+
     def plan(self) -> Signature | HostPlan | CudaPlan:
         """What the program cache has from now on, for a device that this machine need not have.
 
@@ -216,8 +259,11 @@ class Job:
         Raises:
             DiagnosticError, PassFailedException: as `convir.compile`.
         """
+        return self._lowered(None)
+
+    def _lowered(self, shapes: Sequence[Sequence[int]] | None) -> Program:
         with _compiling():
-            return self._build.program(None)
+            return self._build.program(shapes)
 
     def _made(self, shapes: Sequence[Sequence[int]] | None) -> Executable | Signature:
         key = self._key(shapes)

@@ -3,19 +3,27 @@ what runs. No plan of one device brings along what another one needs."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from convir.analysis.refusal import Refusal
 from convir.runtime.cache.entry_fields import FormatError
 from convir.runtime.devices import HOST
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+    from typing import TypeAlias
 
     from convir.runtime.cuda.plan import CudaPlan
     from convir.runtime.devices import Device
     from convir.runtime.executable import DeviceProgram
     from convir.runtime.host.plan import HostPlan
     from convir.runtime.program import Program
+
+    Others: TypeAlias = Callable[[int, Callable[[], Program]], DeviceProgram | Refusal]
+    """What runs a batch; it is also given what lowers the program for that batch."""
+
+
+_Plan = TypeVar("_Plan", "HostPlan", "CudaPlan")
 
 
 def made_for(device: Device) -> tuple[object, ...]:
@@ -93,3 +101,77 @@ def load_plan(
         if isinstance(plan, CudaPlan):
             return CudaProgram.of_plan(plan, program, device.index)
     raise FormatError(f"a {type(plan).__name__} is not for {device.name}")
+
+
+def plan_others(
+    device: Device,
+    loaded: DeviceProgram,
+    programs: Sequence[Program],
+    batches: Sequence[int],
+    served: Sequence[int],
+    workspace_bytes: int | None = None,
+) -> Others | Refusal:
+    """What runs a function for other batches, without compiling; or why nothing does.
+
+    Args:
+        device: where it runs.
+        loaded: the program of the first batch there.
+        programs: of some neighbouring batches, the first one's first.
+        batches: each program's.
+        served: the least and the largest batch that will be asked for.
+        workspace_bytes: the most that temporaries may take; None for no limit.
+    """
+    if device.kind == HOST:
+        return _others_on_host(loaded, programs, batches, served, workspace_bytes)
+    from convir.runtime.batches.cuda import batches_of  # noqa: PLC0415  (imports xDSL)
+    from convir.runtime.cuda.device import CudaProgram  # noqa: PLC0415  (imports CuPy)
+
+    if not isinstance(loaded, CudaProgram):
+        return Refusal(f"it does not run on {device.name}")
+    found = batches_of(loaded.plan, programs, batches, device.gpu)
+    if isinstance(found, Refusal):
+        return found
+
+    def other(batch: int, program: Callable[[], Program]) -> DeviceProgram | Refusal:
+        plan = _fitting(found.at(batch), workspace_bytes)
+        return plan if isinstance(plan, Refusal) else loaded.rebound(plan, program)
+
+    return other
+
+
+def _others_on_host(
+    loaded: DeviceProgram,
+    programs: Sequence[Program],
+    batches: Sequence[int],
+    served: Sequence[int],
+    workspace_bytes: int | None,
+) -> Others | Refusal:
+    from convir.lowering.kernels.host.target import target  # noqa: PLC0415  (imports LLVM)
+    from convir.reference.limits import memory_bytes  # noqa: PLC0415  (imports xDSL)
+    from convir.runtime.batches.host import batches_of  # noqa: PLC0415  (imports xDSL)
+    from convir.runtime.host.device import HostProgram  # noqa: PLC0415  (imports LLVM)
+
+    found = batches_of(programs, batches, target(), served)
+    if isinstance(found, Refusal):
+        return found
+    threads = loaded.threads if isinstance(loaded, HostProgram) else None
+
+    def other(batch: int, program: Callable[[], Program]) -> DeviceProgram | Refusal:
+        plan = _fitting(found.at(batch), workspace_bytes)
+        if isinstance(plan, Refusal):
+            return plan
+        size = plan.arena_bytes + sum(spec.nbytes for spec in plan.outputs)
+        if size > memory_bytes():
+            return Refusal(f"it takes {size} bytes of memory")
+        return HostProgram.of_plan(plan, program, threads)
+
+    return other
+
+
+def _fitting(plan: _Plan | Refusal, workspace_bytes: int | None) -> _Plan | Refusal:
+    """A plan, unless passes would divide its batch for what its temporaries take."""
+    if isinstance(plan, Refusal) or workspace_bytes is None:
+        return plan
+    if plan.arena_bytes > workspace_bytes:
+        return Refusal(f"its temporaries take {plan.arena_bytes} bytes, of {workspace_bytes}")
+    return plan

@@ -7,14 +7,23 @@ xDSL's op classes, which stay the classes that xDSL's own passes know.
 from __future__ import annotations
 
 from functools import cache
+from threading import Lock
+
+_installing = Lock()
+
+
+def install() -> None:
+    """Correct xDSL's op classes in this process; calling it again does nothing."""
+    with _installing:
+        _install()
 
 
 @cache
-def install() -> None:
-    """Correct xDSL's op classes in this process; calling it again does nothing."""
+def _install() -> None:
     # Imported here so that importing convir changes no class of xDSL's.
-    from convir.dialects.compat import corrections, effects, verifiers  # noqa: PLC0415
+    from convir.dialects.compat import builders, corrections, effects, verifiers  # noqa: PLC0415
 
+    builders.install()
     corrections.install()
     effects.install()
     verifiers.install()

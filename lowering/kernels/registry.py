@@ -36,6 +36,8 @@ from convir.lowering.kernels.cuda.sm90_wgrad.family import SM90_WGRAD
 from convir.lowering.kernels.ranking import Choice, Prediction, Ranking
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from convir.dialects.kernel import ops as kernel
     from convir.lowering.kernels.protocol import KernelConfig, KernelFamily, Problem
     from convir.lowering.kernels.target import Target
@@ -122,6 +124,19 @@ def plan_on(gpu: Target, problem: ContractionProblem, config: str) -> KernelPlan
     return refused or _launches(problem, family, parsed, gpu)
 
 
+def launches_of(
+    config: str, gpu: Target
+) -> Callable[[ContractionProblem], KernelPlan | Refusal] | Refusal:
+    """What a config launches for any problem, as `plan_kernel` says; or why it is no config."""
+    family = family_of(config)
+    if family is None:
+        return Refusal(f"there is no family of '{config}'")
+    parsed = _parsed(family, config)
+    if isinstance(parsed, Refusal):
+        return parsed
+    return lambda problem: _launches(problem, family, parsed, gpu)
+
+
 def names_family(config: str) -> bool:
     """Whether a config's text begins with the name of a family."""
     return family_of(config) is not None
@@ -138,14 +153,11 @@ def plan_kernel(callee: kernel.FuncOp, config: str, target: Target) -> KernelPla
 
     A refusal says why the config does not implement the kernel: it is none, or not legal for it.
     """
-    family = family_of(config)
-    if family is None:
-        return Refusal(f"there is no family of '{config}'")
+    launches = launches_of(config, target)
+    if isinstance(launches, Refusal):
+        return launches
     problem = read_problem(callee)
-    if isinstance(problem, Refusal):
-        return problem
-    parsed = _parsed(family, config)
-    return parsed if isinstance(parsed, Refusal) else _launches(problem, family, parsed, target)
+    return problem if isinstance(problem, Refusal) else launches(problem)
 
 
 def _parsed(family: KernelFamily, config: str) -> KernelConfig | Refusal:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -88,7 +89,25 @@ class CudaProgram:
         loaded._load(plan, program, index)
         return loaded
 
-    def _load(self, plan: CudaPlan, program: Callable[[], Program], index: int) -> None:
+    def rebound(self, plan: CudaPlan, program: Callable[[], Program]) -> CudaProgram:
+        """The same function for other sizes, on the code and the constants of this one.
+
+        Args:
+            plan: has no source and no constant that this program's has not.
+            program: gives a program for these sizes, when somebody asks for it, which need not be
+                what the plan was made from.
+        """
+        loaded = type(self).__new__(type(self))
+        loaded._load(plan, program, self.index, self)
+        return loaded
+
+    def _load(
+        self,
+        plan: CudaPlan,
+        program: Callable[[], Program],
+        index: int,
+        like: CudaProgram | None = None,
+    ) -> None:
         cupy = toolkit.cupy()
         self.plan = plan
         self.arrays: Any = cupy
@@ -99,15 +118,20 @@ class CudaProgram:
         self._states: dict[int, list[Any]] = {}
         self._state_lock = threading.Lock()
         with self.scope():
-            self._constants: list[Any] = [cupy.asarray(constant) for constant in plan.constants]
-            self._packed: list[Any] = [cupy.asarray(weights) for weights in plan.packed]
+            if like is None:
+                self._constants: list[Any] = [cupy.asarray(each) for each in plan.constants]
+                self._packed: list[Any] = [cupy.asarray(weights) for weights in plan.packed]
+                self._code = LoadedCode(plan, toolkit.architecture())
+                if self._constants or self._packed:  # Calls come on any stream.
+                    cupy.cuda.get_current_stream().synchronize()
+            else:
+                self._constants, self._packed = like._constants, like._packed
+                self._code = like._code
             self._numbers: list[Callable[[], tuple[int, ...] | None]] = []
-            self._code = LoadedCode(plan, toolkit.architecture())
             each = [self._step(step) for step in plan.steps]
             self._steps = [checked for checked, _ in each]
             self._aligned_steps = [step for _, aligned in each for step in aligned]
-            if self._constants or self._packed:  # Calls come on any stream.
-                cupy.cuda.get_current_stream().synchronize()
+        self._is_rebound = like is not None
         self._constant_pointers = tuple(map(_pointer, self._constants))
         self._packed_pointers = tuple(map(_pointer, self._packed))
 
@@ -115,6 +139,11 @@ class CudaProgram:
     def program(self) -> Program:
         """The program with its kernels; lowered again on the first look if only its plan came."""
         return self._program()
+
+    @cached_property
+    def _lowered(self) -> CudaProgram:
+        """`program`, planned for itself."""
+        return CudaProgram(self.program, self.index)
 
     @property
     def function(self) -> str:
@@ -147,8 +176,12 @@ class CudaProgram:
 
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         """Enqueue the program once, on dense CuPy arrays of its shapes and dtypes."""
-        arena = self.arrays.cuda.alloc(max(1, self.plan.arena_bytes))
         addresses = tuple(map(_pointer, (*inputs, *outputs)))
+        if self._is_rebound and any(address % POINTER_ALIGNMENT for address in addresses):
+            # Which loops take such arrays, only a program that was lowered for these sizes says.
+            self._lowered.run(inputs, outputs)
+            return
+        arena = self.arrays.cuda.alloc(max(1, self.plan.arena_bytes))
         stream = self._current_stream()
         if not self.plan.state_bytes:
             self._enqueue(addresses, arena.ptr, (), stream)

@@ -27,7 +27,7 @@ from convir.runtime.program import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from convir.lowering.kernels.target import Target
     from convir.runtime.cuda.plan import Place, Step
@@ -39,13 +39,20 @@ ALIGNMENT = 256
 """Bytes: where the memory of a call is divided, as CUDA's own allocations are aligned."""
 
 
-def plan_program(program: Program, gpu: Target) -> CudaPlan:
+def plan_program(
+    program: Program, gpu: Target, launches: Callable[[Launch], KernelPlan] | None = None
+) -> CudaPlan:
     """Plan every kernel of `program` for `gpu`.
+
+    Args:
+        program: what is planned.
+        gpu: for which GPU.
+        launches: what each launch is on the GPU; None to read that from the bodies of kernels.
 
     Raises:
         PassFailedException: a kernel has no code for the GPU.
     """
-    planner = _Planner(program, gpu)
+    planner = _Planner(program, gpu, launches or (lambda call: launch_plan(call, gpu)))
     steps = [step for run in in_runs(program.calls) for step in planner.steps(run)]
     return CudaPlan(
         program.name,
@@ -70,9 +77,12 @@ def unaligned_kernels(call: Launch) -> KernelPlan:
 class _Planner:
     """Collects the memory of one program."""
 
-    def __init__(self, program: Program, gpu: Target) -> None:
+    def __init__(
+        self, program: Program, gpu: Target, launches: Callable[[Launch], KernelPlan]
+    ) -> None:
         self._program = program
         self._gpu = gpu
+        self._launches = launches
         self._first = memory_positions(program)
         self.packed: list[Array] = []
         self.workspace_offset = _aligned(program.arena_bytes)
@@ -96,7 +106,7 @@ class _Planner:
         return [PlannedLaunch((code.kernel,), places)]
 
     def _launch(self, call: Launch) -> PlannedLaunch:
-        plan = _plan(call, self._gpu)
+        plan = self._launches(call)
         places = {Pointer("output", i): self._place(x) for i, x in enumerate(call.outputs)}
         places |= {Pointer("input", i): self._place(x) for i, x in enumerate(call.inputs)}
         offset = self.workspace_offset
@@ -112,14 +122,14 @@ class _Planner:
         return self._first[buffer.space] + buffer.index, buffer.offset
 
 
-def _plan(call: Launch, gpu: Target) -> KernelPlan:
+def launch_plan(call: Launch, gpu: Target) -> KernelPlan:
     """What is launched for `call`: what selection chose, or loops where that is not legal."""
     callee = call.kernel
     config = config_of(callee, CUDA) or LOOPS
     if names_family(config):
         plan = plan_kernel(callee, config, gpu)
         if isinstance(plan, KernelPlan):
-            plan = _with_state(plan, call)
+            plan = with_state(plan, call)
         if isinstance(plan, KernelPlan):
             return plan
         _log.warning("%s: %s; loops instead", callee.sym_name.data, plan.reason)
@@ -140,7 +150,7 @@ def states_of(call: Launch) -> list[Buffer]:
     return [buffer for buffer in call.workspace if buffer.space is Space.STATE]
 
 
-def _with_state(plan: KernelPlan, call: Launch) -> KernelPlan | Refusal:
+def with_state(plan: KernelPlan, call: Launch) -> KernelPlan | Refusal:
     """`plan`, if the launch has the persistent memory that it needs."""
     given = [state.nbytes for state in states_of(call)]
     if len(given) < len(plan.state) or any(a < b for a, b in zip(given, plan.state, strict=False)):

@@ -62,7 +62,7 @@ class KernelCodes:
         modules = [parse(text) for text in texts]
         alike: dict[object, list[int]] = {}
         for number, (launch, module) in enumerate(zip(launches, modules, strict=True)):
-            key = launch.code.is_final, tuple(_pointers(launch, module).items())
+            key = launch.code.is_final, tuple(pointers_of(launch, module).items())
             alike.setdefault(key, []).append(number)
         placed: dict[int, Placed] = {}
         for numbers in alike.values():
@@ -70,7 +70,7 @@ class KernelCodes:
                 members = [numbers[at] for at in family]
                 first = launches[members[0]]
                 if len(members) == 1:
-                    code = self.add(texts[members[0]], _options(first), first.entries)
+                    code = self.add(texts[members[0]], options_of(first), first.entries)
                     found = [Placed(code, {name: name for name in first.entries})]
                 else:
                     found = self._merged(first, [modules[member] for member in members])
@@ -79,8 +79,8 @@ class KernelCodes:
 
     def _merged(self, first: HostLaunch, modules: list[Module]) -> list[Placed]:
         """Where the functions of the launches of a family are, of which `first` is the first."""
-        merged = merge(modules, _pointers(first, modules[0]))
-        code = self.add(merged.ir, _options(first), tuple(merged.entries[0].values()))
+        merged = merge(modules, pointers_of(first, modules[0]))
+        code = self.add(merged.ir, options_of(first), tuple(merged.entries[0].values()))
         found: list[Placed] = []
         for entries, numbers in zip(merged.entries, merged.numbers, strict=True):
             begin = len(self.numbers) * NUMBER_BYTES
@@ -97,11 +97,12 @@ class KernelCodes:
         return tuple(code.result() for code in self._codes)
 
 
-def _options(launch: HostLaunch) -> CompileOptions:
+def options_of(launch: HostLaunch) -> CompileOptions:
+    """How the code of a launch is compiled."""
     return AS_EMITTED if launch.code.is_final else CompileOptions()
 
 
-def _pointers(launch: HostLaunch, module: Module) -> dict[str, int]:
+def pointers_of(launch: HostLaunch, module: Module) -> dict[str, int]:
     """For each entry of a launch by its symbol, how many pointers it gets."""
     stages = (*launch.prepare, *launch.stages)
     return {module.symbols[stage.entry]: len(stage.buffers) for stage in stages}

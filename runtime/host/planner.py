@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,12 +30,13 @@ from convir.runtime.program import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Callable, Hashable, Mapping
 
     from convir.dialects.kernel import ops as kernel
     from convir.lowering.kernels.host.launch import Buffer as Name
     from convir.lowering.kernels.host.launch import HostCode, Stage
     from convir.lowering.kernels.host.target import CpuTarget
+    from convir.runtime.host.jit import ObjectCode
     from convir.runtime.host.plan import Place, Step
     from convir.runtime.program import Buffer, Program
 
@@ -48,7 +50,39 @@ def plan_program(program: Program, cpu: CpuTarget) -> HostPlan:
         PassFailedException: a kernel has no code for the host.
         CompileError: LLVM refuses the code.
     """
-    planner = _Planner(program, cpu)
+    kernels = _Kernels(program, cpu)
+    return plan_coded(program, cpu, kernels.launch, kernels.coded())
+
+
+@dataclass(frozen=True)
+class Coded:
+    """Kernels that are compiled."""
+
+    placed: Mapping[HostCode, Placed]
+    """Where the functions of each are."""
+    codes: tuple[ObjectCode, ...]
+    numbers: tuple[int, ...]
+    """What those that share code read."""
+
+
+def plan_coded(
+    program: Program,
+    cpu: CpuTarget,
+    launches: Callable[[Launch], HostLaunch],
+    coded: Coded,
+    *,
+    beside: bool = False,
+) -> HostPlan:
+    """Plan a program whose kernels are compiled.
+
+    Args:
+        program: what is planned.
+        cpu: the processor.
+        launches: what each call launches.
+        coded: the code of all launches.
+        beside: whether the program is planned without workspaces, which lie behind its arena.
+    """
+    planner = _Planner(program, cpu, launches, coded, beside=beside)
     steps = [step for call in program.calls for step in planner.steps(call)]
     return HostPlan(
         program.inputs,
@@ -58,33 +92,27 @@ def plan_program(program: Program, cpu: CpuTarget) -> HostPlan:
         program.state_bytes,
         tuple(planner.kept_bytes),
         tuple(planner.packings),
-        planner.codes,
+        coded.codes,
         tuple(steps),
         program.stream,
         program.name,
-        planner.numbers,
+        coded.numbers,
     )
 
 
-class _Planner:
-    """Collects the code and the memory of one program."""
+class _Kernels:
+    """Plans and compiles the kernels of one program."""
 
     def __init__(self, program: Program, cpu: CpuTarget) -> None:
         self._program = program
         self._cpu = cpu
         self._launches: dict[tuple[kernel.FuncOp, tuple[int, ...], bool], HostLaunch] = {}
-        self._packed: dict[tuple[Buffer, Hashable], Place] = {}
-        self.packings: list[KernelLaunch] = []
-        self.kept_bytes: list[int] = []
-        self.beside_bytes = 0
-        self._first = memory_positions(program)
-        self._kept = self._first[Space.STATE] + len(program.state_bytes)
-        with KernelCodes(cpu) as codes:
-            self._placed = self._place_codes(codes)
-            self.codes = codes.compiled()
-        self.numbers = tuple(codes.numbers)
-        if self.numbers:
-            self.kept_bytes.append(len(self.numbers) * NUMBER_BYTES)
+
+    def coded(self) -> Coded:
+        """All of them, compiled."""
+        with KernelCodes(self._cpu) as codes:
+            placed = self._place_codes(codes)
+            return Coded(placed, codes.compiled(), tuple(codes.numbers))
 
     def _place_codes(self, codes: KernelCodes) -> dict[HostCode, Placed]:
         """Where the code of each launch is: equal codes are compiled once."""
@@ -96,7 +124,7 @@ class _Planner:
         chains: dict[ChainCode, None] = {}
         for some in (others, loops):
             kernels: dict[HostCode, HostLaunch] = {}
-            for launch in map(self._launch, some):
+            for launch in map(self.launch, some):
                 if isinstance(launch.code, ChainCode):
                     chains[launch.code] = None
                 else:
@@ -106,6 +134,56 @@ class _Planner:
             entries = tuple(code.entry for code in chains)
             codes.add(joined_ir(chains), AS_EMITTED, entries)
         return placed | {code: Placed(CHAIN_CODE, {code.entry: code.entry}) for code in chains}
+
+    def launch(self, call: Launch) -> HostLaunch:
+        """What a call launches."""
+        key = call.kernel, reused_arguments(call), launch_overlaps(call)
+        if key not in self._launches:
+            self._launches[key] = launch_of(call, self._cpu)
+        return self._launches[key]
+
+    def _config(self, call: Launch) -> str:
+        return config_of(call.kernel, HOST) or LOOPS
+
+
+def launch_of(call: Launch, cpu: CpuTarget) -> HostLaunch:
+    """What a call launches, as its kernel's body says.
+
+    Raises:
+        PassFailedException: the kernel has no code for the host.
+    """
+    body = KernelBody(call.kernel, reused_arguments(call), launch_overlaps(call))
+    launch = plan_kernel(body, config_of(call.kernel, HOST) or LOOPS, cpu)
+    if isinstance(launch, Refusal):
+        raise PassFailedException(f"@{call.kernel.sym_name.data}: {launch.reason}")
+    if not isinstance(launch, HostLaunch):
+        raise PassFailedException(f"@{call.kernel.sym_name.data}: a library's call is not a launch")
+    return launch
+
+
+class _Planner:
+    """Collects the memory of one program."""
+
+    def __init__(
+        self,
+        program: Program,
+        cpu: CpuTarget,
+        launches: Callable[[Launch], HostLaunch],
+        coded: Coded,
+        *,
+        beside: bool,
+    ) -> None:
+        self._program = program
+        self._cpu = cpu
+        self._beside = beside
+        self._launch = launches
+        self._placed = coded.placed
+        self._packed: dict[tuple[Buffer, Hashable], Place] = {}
+        self.packings: list[KernelLaunch] = []
+        self.kept_bytes = [len(coded.numbers) * NUMBER_BYTES] if coded.numbers else []
+        self.beside_bytes = 0
+        self._first = memory_positions(program)
+        self._kept = self._first[Space.STATE] + len(program.state_bytes)
 
     def steps(self, call: Step | Launch) -> list[Step]:
         """What the host does for one call."""
@@ -129,24 +207,6 @@ class _Planner:
             if self._buffer(call, source) != self._buffer(call, out)
         ]
         return [*copies, *(self._step(call, code, stage, places) for stage in stages)]
-
-    def _launch(self, call: Launch) -> HostLaunch:
-        body = KernelBody(call.kernel, reused_arguments(call), launch_overlaps(call))
-        key = body.function, body.reused, body.overlaps
-        if key in self._launches:
-            return self._launches[key]
-        launch = plan_kernel(body, self._config(call), self._cpu)
-        if isinstance(launch, Refusal):
-            raise PassFailedException(f"@{call.kernel.sym_name.data}: {launch.reason}")
-        if not isinstance(launch, HostLaunch):
-            raise PassFailedException(
-                f"@{call.kernel.sym_name.data}: a library's call is not a launch"
-            )
-        self._launches[key] = launch
-        return launch
-
-    def _config(self, call: Launch) -> str:
-        return config_of(call.kernel, HOST) or LOOPS
 
     def _step(
         self, call: Launch, code: Placed, stage: Stage, places: Mapping[Name, Place]
@@ -185,7 +245,7 @@ class _Planner:
         """Memory for what a kernel needs beside its operands."""
         if call.workspace and call.workspace[0].nbytes >= nbytes:
             return self._place(call.workspace[0])
-        if nbytes:
+        if nbytes and not self._beside:
             given = sum(buffer.nbytes for buffer in call.workspace)
             _log.warning(
                 "@%s takes %d bytes beside the plan: it needs them on %s, its launch has %d",

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pytest
 import torch
 
-from convir.api.build import Build
+from convir.api.compile import Job
 from convir.api.compile import compile as convir_compile
 from convir.dialects.context import read_module
 from convir.dialects.diagnostics import DiagnosticError
@@ -203,15 +203,15 @@ def test_mistakes_are_found_when_compiling_not_when_calling() -> None:
 
 
 def test_threads_share_their_specialisations(monkeypatch: pytest.MonkeyPatch) -> None:
-    executable = host(SUM)
     compiled: list[object] = []
-    program = Build.program
+    specialise = Job.specialise
 
-    def counted(self: Build, shapes: Any = None) -> Any:
+    def counted(job: Job, shapes: Any) -> Any:
         compiled.append(shapes)
-        return program(self, shapes)
+        return specialise(job, shapes)
 
-    monkeypatch.setattr(Build, "program", counted)
+    monkeypatch.setattr(Job, "specialise", counted)
+    executable = host(SUM)
 
     def call(number: int) -> bool:
         x, y = pair(1 + number % 3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from convir.analysis.refusal import Refusal
@@ -27,10 +28,11 @@ if TYPE_CHECKING:
 
     from convir.lowering.bodies.contraction.fused import FusedEpilogue
     from convir.lowering.bodies.contraction.spec import Contraction
-    from convir.lowering.kernels.host.family import HostFamily, Launched
+    from convir.lowering.kernels.host.family import FamilyProblem, HostFamily, Launched
     from convir.lowering.kernels.host.launch import HostLaunch
     from convir.lowering.kernels.host.problem import KernelBody
     from convir.lowering.kernels.host.target import CpuTarget
+    from convir.lowering.kernels.protocol import KernelConfig
     from convir.lowering.kernels.ranking import Choice
 
 CONTRACTIONS: tuple[HostFamily, ...] = (DIRECT_DEPTHWISE, IMPLICIT_GEMM, WGRAD)
@@ -113,26 +115,42 @@ def families_of(config: str) -> tuple[HostFamily, ...]:
     return (*named, *(family for family in CONTRACTIONS if family not in named))
 
 
+@dataclass(frozen=True)
+class Planned:
+    """What stands for a kernel on a CPU."""
+
+    family: HostFamily
+    config: KernelConfig
+    problem: FamilyProblem
+    launch: Launched
+
+
 def plan_kernel(body: KernelBody, config: str, cpu: CpuTarget) -> Launched | Refusal:
     """What a config launches for a kernel on a CPU, or why nothing stands for the kernel."""
+    planned = planned_kernel(body, config, cpu)
+    return planned if isinstance(planned, Refusal) else planned.launch
+
+
+def planned_kernel(body: KernelBody, config: str, cpu: CpuTarget) -> Planned | Refusal:
+    """What a config stands for where a kernel is to run on a CPU, or why it is nothing."""
     families = families_of(config)
     if not families:
         return Refusal(f"'{config}' is not a config for the host")
     reasons: list[str] = []
     # Results that share memory with arguments are known late; loops bear it where others do not.
     for family in (*families, *([LOOPS] if body.overlaps else [])):
-        launch = _launch(body, family, config, cpu)
-        if not isinstance(launch, Refusal):
+        planned = _planned(body, family, config, cpu)
+        if not isinstance(planned, Refusal):
             if family.name != config.partition(" ")[0]:
                 _log.info("@%s: %s instead of %s", body.function.sym_name.data, family.name, config)
-            return launch
-        reasons.append(launch.reason)
+            return planned
+        reasons.append(planned.reason)
     return Refusal("; ".join(dict.fromkeys(reasons)))
 
 
-def _launch(
+def _planned(
     body: KernelBody, family: HostFamily, config: str, cpu: CpuTarget
-) -> Launched | Refusal:
+) -> Planned | Refusal:
     problem = family.problem(body, cpu)
     if isinstance(problem, Refusal):
         return problem
@@ -141,7 +159,8 @@ def _launch(
         parsed = family.parse(config if is_named else family.name)
     except ValueError as error:
         return Refusal(str(error))
-    return family.launch(problem, parsed, cpu)
+    launch = family.launch(problem, parsed, cpu)
+    return launch if isinstance(launch, Refusal) else Planned(family, parsed, problem, launch)
 
 
 def plan_contraction(

@@ -5,7 +5,8 @@
 
 An entry of a module gets an array of pointers. Behind those that it knows of, an entry of the
 merged module finds one more: to the numbers of the module that it stands for. Each function loads
-once, at its beginning, those that it needs; a table of numbers lies among the numbers itself.
+once, at its beginning, those that it needs; a table of numbers, however long, lies behind them, and
+one of them says where.
 
 What has to be a constant tells families apart: a size in a type, an alignment, an index of lanes, a
 divisor (LLVM makes a multiplication of a constant one), the arguments of intrinsics. So the
@@ -38,8 +39,15 @@ _FIRST_ARGUMENT = re.compile(rf"ptr (?:\w+ )*(?P<name>%{_NAME})")
 _FUNCTION = re.compile(r"^define [^@]*(@s\d+)\(", re.MULTILINE)
 _LABEL = re.compile(rf"^{_NAME}:")
 _CALL = re.compile(r"\bcall [^@]*(?P<name>@s\d+)\((?P<arguments>[^()]*)\)")
-_TABLE = re.compile(r"^(?P<name>@s\d+) = internal constant \[\d+ x i64\] \[[^\]]*\]")
-_ROOM = re.compile(r"^@s\d+ = internal global \[\d+ x i8\] zeroinitializer")
+_TABLE = re.compile(
+    r"^(?P<head>(?P<name>@s\d+) = internal constant )\[\d+ x i64\] \[(?P<elements>[^\]]*)\]",
+    re.MULTILINE,
+)
+_TABLE_LINE = re.compile(r"^(?P<name>@s\d+) = internal constant \[\]")
+"""A table without its elements."""
+_ROOM = re.compile(
+    rf"^@s\d+ = internal global \[\d+ x i8\] zeroinitializer|^ +%{_NAME} = alloca \[\d+ x i8\]"
+)
 _NUMBERS_ONLY = re.compile(r"= (?:add|sub|mul|icmp \w+)(?: nsw| nuw)* i64 |= phi +i64 ")
 _WITH_NUMBERS = re.compile(r"= select i1 |= getelementptr | call |^\s*store i64 ")
 _CONSTANTS_ONLY = re.compile(r"@llvm\.|<\d+ x|\[\d+ x|\{")
@@ -47,17 +55,19 @@ _CONSTANTS_ONLY = re.compile(r"@llvm\.|<\d+ x|\[\d+ x|\{")
 
 
 class Module(NamedTuple):
-    """LLVM assembly whose symbols are numbered, apart from its integers."""
+    """LLVM assembly whose symbols are numbered, apart from its integers and its tables."""
 
     pieces: tuple[str, ...]
     """What stands between the integers."""
     integers: tuple[int, ...]
     symbols: Mapping[str, str]
     """By their names in the source."""
+    tables: Mapping[str, tuple[int, ...]]
+    """The elements of tables, by their symbols."""
 
     @property
     def text(self) -> str:
-        """All of it."""
+        """All of it but the elements of tables."""
         numbers = (*map(str, self.integers), "")
         return "".join(chain.from_iterable(zip(self.pieces, numbers, strict=True)))
 
@@ -72,6 +82,35 @@ class Merged:
     """Of each module: the entries by their names there."""
     numbers: tuple[tuple[int, ...], ...]
     """Of each module: what an entry finds behind its last pointer, as 64-bit integers."""
+    first: Module
+    """The first of the modules."""
+    slots: Mapping[int, int]
+    """Of the integers of a module that differ, where each lies among the numbers."""
+    tables: Mapping[str, int]
+    """Of the tables that differ, where the number lies that says where they begin."""
+    rooms: Mapping[int, int]
+    """Of those that say how much memory there is, how much that is here."""
+
+    def numbers_of(self, module: Module) -> tuple[int, ...] | None:
+        """The numbers of one more module of the family; None where it is none, or differs from the
+        modules in more than these do from one another."""
+        if module.pieces != self.first.pieces or module.symbols != self.first.symbols:
+            return None
+        same = ((name, own == module.tables[name]) for name, own in self.first.tables.items())
+        if not all(name in self.tables or equal for name, equal in same):
+            return None
+        found: dict[int, int] = {}
+        for place, (value, known) in enumerate(
+            zip(module.integers, self.first.integers, strict=True)
+        ):
+            if place in self.slots:
+                if found.setdefault(self.slots[place], value) != value:
+                    return None
+            elif value != known and value > self.rooms.get(place, -1):
+                return None
+        row = [found.get(slot, 0) for slot in range(len(found) + len(self.tables))]
+        _append_tables(row, self.tables, module)
+        return tuple(row)
 
 
 def parse(ir: str) -> Module:
@@ -79,9 +118,22 @@ def parse(ir: str) -> Module:
     names = dict.fromkeys(_DEFINED.findall(ir))
     symbols = {name: f"@s{number}" for number, name in enumerate(names)}
     text = _SYMBOL.sub(lambda found: symbols.get(found[0], found[0]), ir)
+    tables = {found["name"]: _elements(found["elements"]) for found in _TABLE.finditer(text)}
+    text = _TABLE.sub(r"\g<head>[]", text)
     integers = tuple(map(int, _LITERAL.findall(text)))
     plain = {name[1:].strip('"'): symbol for name, symbol in symbols.items()}
-    return Module(tuple(_LITERAL.split(text)), integers, plain)
+    return Module(tuple(_LITERAL.split(text)), integers, plain, tables)
+
+
+def _elements(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.replace("i64", "").split(",")))
+
+
+def _append_tables(row: list[int], tables: Mapping[str, int], module: Module) -> None:
+    """Put tables behind the numbers of a module; `tables` says which of these tell their places."""
+    for name, slot in tables.items():
+        row[slot] = len(row) * NUMBER_BYTES
+        row += module.tables[name]
 
 
 def families(modules: Sequence[Module]) -> list[list[int]]:
@@ -122,9 +174,8 @@ def _constants(module: Module) -> list[int]:
 def _may_differ(line: str, at: int, column: int) -> bool:
     """Whether the integer of a line at this place among its integers, and in this column, may be
     a value that is loaded."""
-    if line.startswith("@"):
-        kind = _ROOM if at == 0 else _TABLE
-        return kind.match(line) is not None
+    if _ROOM.match(line):
+        return at == 0
     if _CONSTANTS_ONLY.search(line):
         return False
     if _NUMBERS_ONLY.search(line):
@@ -174,9 +225,11 @@ class _Merger:
         self._places: dict[tuple[int, ...], int] = {}
         """Where the numbers of a column lie."""
         self._tables: dict[str, int] = {}
-        """Where a table begins."""
+        """Where the number lies that says where a table begins."""
         self._next = 0
         """The integers before the line."""
+        self._slots: dict[int, int] = {}
+        self._rooms: dict[int, int] = {}
 
     def merged(self) -> Merged:
         """The module."""
@@ -200,7 +253,11 @@ class _Merger:
             {name: at[1:] for name, at in module.symbols.items() if at in self._pointers}
             for module in self._modules
         )
-        return Merged("\n".join(others) + "\n", entries, tuple(map(tuple, self._rows)))
+        ir, first = "\n".join(others) + "\n", self._modules[0]
+        for row, module in zip(self._rows, self._modules, strict=True):
+            _append_tables(row, self._tables, module)
+        numbers = tuple(map(tuple, self._rows))
+        return Merged(ir, entries, numbers, first, self._slots, self._tables, self._rooms)
 
     def _columns(self, line: str) -> list[tuple[int, ...]]:
         """For each integer of the next line: what stands there in each module."""
@@ -212,28 +269,43 @@ class _Merger:
         return list(numbers)
 
     def _global(self, line: str, columns: list[tuple[int, ...]]) -> str:
-        """A line outside of functions: a table that differs goes to the numbers, memory is as much
-        as any module asks for."""
+        """A line outside of functions: a table that differs goes to the numbers."""
+        if found := _TABLE_LINE.match(line):
+            return self._table(line, found["name"])
+        return self._room(line, columns)
+
+    def _room(self, line: str, columns: list[tuple[int, ...]]) -> str:
+        """Memory is as much as any module asks for."""
         if not any(map(_differ, columns)):
             return line
-        if _ROOM.match(line):
-            return _replaced(line, [str(max(column)) for column in columns])
-        self._tables[_SYMBOL.findall(line)[0]] = len(self._rows[0])
-        for row, values in zip(self._rows, zip(*columns[1:], strict=True), strict=True):
-            row += values
+        self._rooms[self._next - len(columns)] = max(columns[0])
+        return _replaced(line, [str(max(column)) for column in columns])
+
+    def _table(self, line: str, name: str) -> str:
+        first, *others = (module.tables[name] for module in self._modules)
+        if all(other == first for other in others):
+            elements = ", ".join(f"i64 {element}" for element in first)
+            return line.replace("[]", f"[{len(first)} x i64] [{elements}]", 1)
+        self._tables[name] = len(self._rows[0])
+        for row in self._rows:
+            row.append(0)
         return ""
 
     def _instruction(self, line: str, columns: list[tuple[int, ...]], function: _Function) -> str:
         for name in _SYMBOL.findall(line):
             if name in self._tables:
                 at = f"%shared.table{self._tables[name]}"
-                offset = self._tables[name] * NUMBER_BYTES
-                function.needs[at] = f"getelementptr i8, ptr {NUMBERS}, i64 {offset}"
+                begin = self._loaded(self._tables[name], function)
+                function.needs[at] = f"getelementptr i8, ptr {NUMBERS}, i64 {begin}"
                 line = re.sub(f"{name}(?![0-9])", at, line)
-        new = [
-            self._number(column, function) if _differ(column) else str(column[0])
-            for column in columns
-        ]
+        if _ROOM.match(line):
+            return self._room(line, columns)
+        new: list[str] = []
+        for place, column in enumerate(columns, self._next - len(columns)):
+            differs = _differ(column)
+            new.append(self._number(column, function) if differs else str(column[0]))
+            if differs:
+                self._slots[place] = self._places[column]
         return _replaced(line, new)
 
     def _number(self, column: tuple[int, ...], function: _Function) -> str:
@@ -242,7 +314,10 @@ class _Merger:
             self._places[column] = len(self._rows[0])
             for row, value in zip(self._rows, column, strict=True):
                 row.append(value)
-        place = self._places[column]
+        return self._loaded(self._places[column], function)
+
+    def _loaded(self, place: int, function: _Function) -> str:
+        """A number, loaded when `function` begins."""
         at = f"%shared.at{place}"
         function.needs[at] = f"getelementptr i8, ptr {NUMBERS}, i64 {place * NUMBER_BYTES}"
         function.needs[f"%shared.{place}"] = f"load i64, ptr {at}, align 8"

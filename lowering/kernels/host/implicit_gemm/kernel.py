@@ -19,6 +19,7 @@ from convir.lowering.kernels.host.code.builder import (
     Function,
     Module,
     Value,
+    value,
 )
 from convir.lowering.kernels.host.code.entry import CONTRACT, KERNEL_PARAMETERS
 from convir.lowering.kernels.host.code.fused_store import FusedStore
@@ -303,8 +304,10 @@ class RowKernel:
         tap_bytes = 0 if cuts.in_place else cuts.tap_elements * size
         group_bytes = (spec.b.group_stride * size) if cuts.in_place else (spec.taps * tap_bytes)
         with f.loop("item", f.argument("begin"), f.argument("end")) as item:
-            group = f.div(item.index, cuts.items_per_group, "group")
-            within = f.rem(item.index, cuts.items_per_group, "within")
+            group, within = value(0), item.index
+            if cuts.groups > 1:
+                group = f.div(item.index, cuts.items_per_group, "group")
+                within = f.rem(item.index, cuts.items_per_group, "within")
             if cuts.panels_first:
                 chunk, part = (
                     f.rem(within, cuts.chunks, "chunk"),

@@ -98,7 +98,7 @@ def test_divisors_tell_families_apart():
 @pytest.mark.parametrize(
     "line",
     [
-        "%v = alloca [{} x i8], align 64",
+        "%v = alloca [64 x i8], align {}",
         "%v = load i64, ptr %args, align {}",
         "%v = getelementptr [{} x i8], ptr %args, i64 0",
         "%v = insertelement <64 x i64> poison, i64 0, i64 {}",
@@ -131,3 +131,67 @@ define void @f(ptr %args, i64 %begin) {{
 def test_other_instructions_are_other_families():
     modules = [parse(module("f", 1, 2)), parse(module("f", 1, 2).replace("mul nsw", "mul"))]
     assert families(modules) == [[0], [1]]
+
+
+TABLE = """
+@table = internal constant [{count} x i64] [{elements}]
+
+define void @f(ptr %args, i64 %begin, i64 %end, i64 %worker) {{
+entry:
+  %out = load ptr, ptr %args, align 8
+  %at = getelementptr i8, ptr @table, i64 {last}
+  %value = load i64, ptr %at, align 8
+  %sum = add i64 %value, {more}
+  store i64 %sum, ptr %out, align 8
+  ret void
+}}
+"""
+
+
+def tabled(elements: list[int], more: int) -> str:
+    text = ", ".join(f"i64 {element}" for element in elements)
+    last = 8 * (len(elements) - 1)
+    return TABLE.format(count=len(elements), elements=text, last=last, more=more)
+
+
+def test_tables_of_any_length_lie_behind_the_numbers():
+    given = [([1, 2, 3], 10), ([4, 5], 20), ([6, 7, 8, 9], 30)]
+    modules = [parse(tabled(elements, more)) for elements, more in given]
+    assert families(modules) == [[0, 1, 2]]
+    merged = merge(modules[:2], {modules[0].symbols["f"]: 1})
+    assert [merged.numbers_of(each) for each in modules[:2]] == list(merged.numbers)
+    last = merged.numbers_of(modules[2])
+    assert last is not None
+    (name,) = set(merged.entries[0].values())
+    library = compile_ir(merged.ir, exports=(name,))
+    function = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(library.address(name))
+    for (elements, more), numbers in zip(given, (*merged.numbers, last), strict=True):
+        out, values = np.zeros(1, np.int64), np.array(numbers, np.int64)
+        args = (ctypes.c_int64 * 2)(out.ctypes.data, values.ctypes.data)
+        function(ctypes.addressof(args), 0, 1, 0)
+        assert out.tolist() == [elements[-1] + more]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        module("f", 4, 10, divisor=5),  # a constant of both
+        module("f", 4, 10, first=1),  # equal in both
+        module("f", 4, 10, room=128),  # more memory than there is
+        module("g", 4, 10),
+        tabled([1, 2, 3], 10),
+    ],
+)
+def test_what_differs_in_more_has_no_numbers(other: str):
+    modules = [parse(module("f", a, b, room=room)) for a, b, room in ((1, 5, 64), (2, 6, 32))]
+    merged = merge(modules, {modules[0].symbols["f"]: 1})
+    assert merged.numbers_of(parse(module("f", 9, 8, room=48))) is not None
+    assert merged.numbers_of(parse(other)) is None
+
+
+def test_numbers_that_were_one_stay_one():
+    first, second, other = (
+        parse(module("f", a, b, first=first)) for a, b, first in ((3, 3, 3), (4, 4, 4), (5, 6, 5))
+    )
+    merged = merge([first, second], {first.symbols["f"]: 1})
+    assert merged.numbers_of(other) is None

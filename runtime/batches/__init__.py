@@ -1,0 +1,1 @@
+"""A program for other batches than it was compiled for: what grows with the batch, and how."""
