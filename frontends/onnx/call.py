@@ -10,7 +10,7 @@ import numpy as np
 from xdsl.dialects.builtin import AnyFloat
 
 from convir.dialects.address_space import MAX_RANK
-from convir.frontends.elements import constant, element_type_of_array
+from convir.frontends.elements import INLINE_ELEMENTS, constant, element_type_of_array
 from convir.frontends.emitter import element_of, shape_of
 from convir.frontends.onnx.errors import OnnxError
 from convir.frontends.scalar_functions import converted
@@ -67,10 +67,21 @@ class Graph:
 
     def _constant(self, name: str, array: Array) -> SSAValue:
         key = name if name in self.model.stored else None
+        element = element_type_of_array(array)
+        if key is None and element is not None and _is_uniform(array):
+            return self.emit.filled(array.flat[0], array.shape, element)
         try:
             return self.emit.insert(constant(array, self.model.file, key))
         except TypeError as error:
             raise self.error(f"tensor '{name}' has {error}") from error
+
+
+def _is_uniform(array: Array) -> bool:
+    """Whether a large array has the same bits everywhere."""
+    if array.size <= INLINE_ELEMENTS:
+        return False
+    elements = np.ascontiguousarray(array).view(np.uint8).reshape(array.size, -1)
+    return bool((elements == elements[0]).all())
 
 
 def _hint(name: str) -> str | None:
