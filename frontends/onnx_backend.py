@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _SHAPE_OPERANDS: Mapping[str, tuple[int, ...]] = {
     "Dropout": (2,),
+    "Loop": (0, 1),
     "Pad": (1, 2, 3),
     **{f"Reduce{kind}": (1,) for kind in ("Max", "Mean", "Min", "Sum")},
     "Reshape": (1,),

@@ -8,7 +8,7 @@ package onnx. Weights are no such tables: what is computed of them stays an op o
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from convir.frontends.elements import Array
     from convir.frontends.onnx.call import Call
+    from convir.frontends.onnx.model import Node
 
 MAX_ELEMENTS = 1 << 18
 """More is data, no table: the result stays in the program, which computes it."""
@@ -51,6 +52,15 @@ _FOLDED = (
 )
 
 
+_OF_SHAPES = frozenset({"Shape", "Size"})
+"""What is known of any tensor."""
+
+
+def is_folded(node: Node) -> bool:
+    """Whether a node's results are known if its operands are."""
+    return not node.domain and node.op in _FOLDED | _OF_SHAPES
+
+
 def constant_results(
     call: Call, shape_of: Callable[[str], tuple[int, ...] | None]
 ) -> tuple[Array, ...] | None:
@@ -62,7 +72,7 @@ def constant_results(
     node = call.node
     if node.domain:
         return None
-    if node.op in ("Shape", "Size"):
+    if node.op in _OF_SHAPES:
         shape = shape_of(node.inputs[0])
         return None if shape is None else (_shape_result(call, shape),)
     if node.op not in _FOLDED:
@@ -116,7 +126,7 @@ def _elements(call: Call, arrays: Mapping[str, Array]) -> float:
 
 
 def _sizes(array: Array) -> tuple[int, ...]:
-    return tuple(cast("list[int]", array.astype(np.int64).reshape(-1).tolist()))
+    return tuple(array.astype(np.int64).reshape(-1).tolist())
 
 
 def _shape_result(call: Call, shape: tuple[int, ...]) -> Array:

@@ -18,15 +18,17 @@ CONVOLUTIONS = {"Conv", "ConvTranspose"}
 NUM_CONVOLUTION_CASES = 47
 
 OPERATORS = {
-    *("Abs", "Add", "AveragePool", "BatchNormalization", "Ceil", "Clip", "Concat"),
-    *("DepthToSpace", "Div", "Dropout", "Elu", "Erf", "Exp", "Flatten", "Floor", "Gelu"),
-    *("Gemm", "GlobalAveragePool", "GlobalMaxPool", "GroupNormalization", "HardSigmoid"),
-    *("HardSwish", "Identity", "InstanceNormalization", "LRN", "LayerNormalization"),
-    *("LeakyRelu", "Log", "LogSoftmax", "MatMul", "Max", "MaxPool", "Mean", "Min", "Mish"),
-    *("Mul", "Neg", "PRelu", "Pad", "Pow", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum"),
-    *("Relu", "Reshape", "Resize", "Selu", "Sigmoid", "Slice", "Softmax", "Softplus"),
-    *("Softsign", "SpaceToDepth", "Split", "Sqrt", "Squeeze", "Sub", "Sum", "Swish", "Tanh"),
-    *("ThresholdedRelu", "Transpose", "Unsqueeze", "Upsample"),
+    *("Abs", "Add", "And", "AveragePool", "BatchNormalization", "Cast", "CastLike", "Ceil"),
+    *("Clip", "Concat", "Cos", "DepthToSpace", "Div", "Dropout", "Elu", "Equal", "Erf", "Exp"),
+    *("Flatten", "Floor", "Gelu", "Gemm", "GlobalAveragePool", "GlobalMaxPool", "Greater"),
+    *("GreaterOrEqual", "GroupNormalization", "HardSigmoid", "HardSwish", "Identity", "If"),
+    *("InstanceNormalization", "IsInf", "IsNaN", "LRN", "LayerNormalization", "LeakyRelu", "Less"),
+    *("LessOrEqual", "Log", "LogSoftmax", "Loop", "MatMul", "Max", "MaxPool", "Mean", "Min"),
+    *("Mish", "Mul", "Neg", "Not", "Or", "PRelu", "Pad", "Pow", "Reciprocal", "ReduceMax"),
+    *("ReduceMean", "ReduceMin", "ReduceSum", "Relu", "Reshape", "Resize", "Round", "Selu"),
+    *("Sigmoid", "Sign", "Sin", "Slice", "Softmax", "Softplus", "Softsign", "SpaceToDepth"),
+    *("Split", "Sqrt", "Squeeze", "Sub", "Sum", "Swish", "Tan", "Tanh"),
+    *("ThresholdedRelu", "Transpose", "Unsqueeze", "Upsample", "Where", "Xor"),
 }
 """What convolution networks need; every node case of these that is not in UNSUPPORTED."""
 
@@ -40,7 +42,18 @@ UNSUPPORTED = {
 """The case, and what its error says."""
 
 UNSUPPORTED_PATTERNS = {
-    "uint": "elements of TensorProto type",
+    "uint": "elements of TensorProto type|from .* to TensorProto type",
+    "UINT": "elements of TensorProto type|from .* to TensorProto type",
+    "INT4": "elements of TensorProto type|from .* to TensorProto type",
+    "INT2": "elements of TensorProto type|from .* to TensorProto type",
+    "FLOAT8": "elements of TensorProto type|from .* to TensorProto type",
+    "FLOAT4": "elements of TensorProto type|from .* to TensorProto type",
+    "STRING": "elements of TensorProto type|from .* to TensorProto type",
+    "equal_string": "elements of TensorProto type",
+    "if_opt": "SequenceConstruct",
+    "if_seq": "SequenceConstruct",
+    "loop13_seq": "elements of TensorProto type",
+    "loop16_seq": "elements of TensorProto type",
     "tf_crop_and_resize": "the region .* must be a constant",
     "training_dropout": "only inference",
     "pow_types_float32_int": "its inputs are of f32 and of i",

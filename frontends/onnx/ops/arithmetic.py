@@ -9,7 +9,7 @@ from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import AnyFloat
 
 from convir.frontends.emitter import element_of, shape_of
-from convir.frontends.scalar_functions import rounded, wide_of, widened
+from convir.frontends.scalar_functions import compared, rounded, wide_of, widened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -38,21 +38,23 @@ _BINARY: Mapping[str, tuple[Scalar, Scalar | None]] = {
 _UNARY: Mapping[str, Scalar] = {
     "Abs": math.AbsFOp,
     "Ceil": math.CeilOp,
+    "Cos": math.CosOp,
     "Erf": math.ErfOp,
     "Exp": math.ExpOp,
     "Floor": math.FloorOp,
     "Log": math.LogOp,
     "Neg": arith.NegfOp,
+    "Round": math.RoundEvenOp,
+    "Sin": math.SinOp,
     "Sqrt": math.SqrtOp,
+    "Tan": math.TanOp,
     "Tanh": math.TanhOp,
 }
 
 
 def _binary(name: str, call: Call) -> Sequence[SSAValue]:
     on_floats, on_integers = _BINARY[name]
-    total, *others = call.alike(*range(len(call.node.inputs)))
-    if call.opset < _NUMPY_BROADCAST_OPSET and len(others) == 1:
-        others = [_aligned(call, others[0], len(shape_of(total)))]
+    total, *others = numpy_operands(call)
     element = element_of(total)
     op = on_floats if isinstance(element, AnyFloat) else on_integers
     if op is None:
@@ -81,6 +83,18 @@ def _sum(call: Call, *, mean: bool = False) -> Sequence[SSAValue]:
     return [call.emit.elementwise(values, total)]
 
 
+def numpy_operands(call: Call) -> list[SSAValue]:
+    """All inputs, of one element type, with shapes that broadcast as NumPy's do.
+
+    Raises:
+        OnnxError: one is of another element type.
+    """
+    first, *others = call.alike(*range(len(call.node.inputs)))
+    if call.opset < _NUMPY_BROADCAST_OPSET and len(others) == 1:
+        others = [_aligned(call, others[0], len(shape_of(first)))]
+    return [first, *others]
+
+
 def _aligned(call: Call, operand: SSAValue, rank: int) -> SSAValue:
     """The second operand with the dimensions that old versions leave out behind it."""
     shape = shape_of(operand)
@@ -96,9 +110,35 @@ def _unary(name: str, call: Call) -> Sequence[SSAValue]:
     return [call.emit.elementwise([value], lambda body, args: body.insert(op(args[0])))]
 
 
+def _reciprocal(call: Call) -> Sequence[SSAValue]:
+    (value,) = call.floats(0)
+    return [
+        call.emit.elementwise(
+            [value],
+            lambda body, args: body.insert(arith.DivfOp(body.number(1, args[0].type), args[0])),
+        )
+    ]
+
+
+def _sign(call: Call) -> Sequence[SSAValue]:
+    """1 above 0, -1 below, and 0 and NaN as they are."""
+    value = call.input(0)
+
+    def sign(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
+        (x,) = args
+        zero, *ones = (body.number(number, x.type) for number in (0, 1, -1))
+        for relation, one in zip(("gt", "lt"), ones, strict=True):
+            x = body.insert(arith.SelectOp(compared(body, relation, args[0], zero), one, x))
+        return x
+
+    return [call.emit.elementwise([value], sign)]
+
+
 OPERATORS = {
     **{name: partial(_binary, name) for name in _BINARY},
     **{name: partial(_unary, name) for name in _UNARY},
+    "Reciprocal": _reciprocal,
+    "Sign": _sign,
     "Mean": partial(_sum, mean=True),
     "Sum": _sum,
 }

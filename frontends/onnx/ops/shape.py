@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from xdsl.dialects import arith, tensor
-from xdsl.dialects.builtin import AnyFloat, TensorType, i1
+from xdsl.dialects.builtin import TensorType, i1
 from xdsl.ir.affine import AffineExpr
 
-from convir.frontends.elements import element_type, element_type_of_array
+from convir.frontends.elements import element_type_of_array
 from convir.frontends.emitter import element_of, shape_of
 
 if TYPE_CHECKING:
@@ -244,23 +244,7 @@ def _constant_of_shape(call: Call) -> Sequence[SSAValue]:
     return [call.emit.filled(value.item(), shape, element)]
 
 
-def _cast(call: Call) -> Sequence[SSAValue]:
-    """Between floats, and from signed integers to floats."""
-    x = call.input(0)
-    have, wanted = element_of(x), element_type(int(call.attribute("to")))
-    call.attribute("saturate", 1)
-    if have == wanted:
-        return [x]
-    if not isinstance(wanted, AnyFloat):
-        raise call.error(f"from {have} to TensorProto type {call.attribute('to')} is not supported")
-    if isinstance(have, AnyFloat):
-        return [call.converted(x, wanted)]
-    op = arith.UIToFPOp if have == i1 else arith.SIToFPOp
-    return [call.emit.elementwise([x], lambda body, args: body.insert(op(args[0], wanted)), wanted)]
-
-
 OPERATORS: Mapping[str, Callable[[Call], Sequence[SSAValue]]] = {
-    "Cast": _cast,
     "Concat": _concat,
     "ConstantOfShape": _constant_of_shape,
     "Dropout": _dropout,
