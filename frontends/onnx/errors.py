@@ -7,6 +7,9 @@ from typing import Any
 
 from convir.dialects.diagnostics import Diagnostic, DiagnosticError, one_line, shortened
 
+MAX_MESSAGES = 24
+"""What is said of one model at once."""
+
 
 class OnnxError(DiagnosticError):
     """A model that cannot be imported: `FILE:0:0: error: node 'conv1' (Conv): …`, a line for each
@@ -43,7 +46,8 @@ class Refusals:
         for (op, reason), labels in self._labels.items():
             names = ", ".join(f"'{label}'" for label in labels)
             found.append(f"node{'s' * (len(labels) > 1)} {shortened(names)} ({op}): {reason}")
-        return found
+        rest = len(found) - MAX_MESSAGES
+        return found if rest <= 0 else [*found[:MAX_MESSAGES], f"{rest} more operators or reasons"]
 
 
 def onnx_library(name: str, file: str) -> Any:
