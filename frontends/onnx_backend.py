@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _SHAPE_OPERANDS: Mapping[str, tuple[int, ...]] = {
     "Dropout": (2,),
+    "Expand": (1,),
     "Loop": (0, 1),
     "Pad": (1, 2, 3),
     **{f"Reduce{kind}": (1,) for kind in ("Max", "Mean", "Min", "Sum")},
@@ -37,6 +38,7 @@ _SHAPE_OPERANDS: Mapping[str, tuple[int, ...]] = {
     "Slice": (1, 2, 3, 4),
     "Split": (1,),
     "Squeeze": (1,),
+    "Tile": (1,),
     "Unsqueeze": (1,),
     "Upsample": (1,),
 }

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-import ml_dtypes
 import numpy as np
 import pytest
 from onnx_cases import Array, model_of, node
+from onnx_nodes import FLOATS, INTEGERS, TYPES, code, results_of
 
-from convir.api.compile import compile as convir_compile
 from convir.frontends.onnx.errors import OnnxError
 from convir.frontends.onnx.importer import import_model
 
@@ -19,32 +17,12 @@ if TYPE_CHECKING:
 
 pytest.importorskip("onnx", reason="onnx is not installed (the extra `test`)")
 
-BF16 = np.dtype(ml_dtypes.bfloat16)
-FLOATS = {"f32": np.dtype("f4"), "f16": np.dtype("f2"), "bf16": BF16, "f64": np.dtype("f8")}
-INTEGERS = {f"i{8 * n}": np.dtype(f"i{n}") for n in (1, 2, 4, 8)}
-TYPES = {**FLOATS, **INTEGERS, "bool": np.dtype(bool)}
 
-
-def code(dtype: np.dtype[Any]) -> int:
-    """The `TensorProto.DataType` of a dtype."""
-    helper: Any = import_module("onnx.helper")
-    return helper.np_dtype_to_tensor_dtype(dtype)
-
-
-def results_of(
+def result_of(
     op: str, arrays: Mapping[str, Array], wanted: np.dtype[Any], **attributes: Any
 ) -> Array:
     """What one node gives."""
-    made = model_of([node(op, list(arrays), ["y"], **attributes)], {"x": ()}, ["y"], opset=20)
-    helper: Any = import_module("onnx.helper")
-    del made.graph.input[:]
-    for name, array in arrays.items():
-        port = helper.make_tensor_value_info(name, code(array.dtype), array.shape)
-        made.graph.input.append(port)
-    made.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", code(wanted), None))
-    result: Array = convir_compile(made, device="host")(*arrays.values())
-    assert result.dtype == wanted
-    return result
+    return results_of(op, arrays, [wanted], **attributes)[0]
 
 
 def values(dtype: np.dtype[Any]) -> Array:
@@ -70,7 +48,7 @@ RELATIONS = {
 @pytest.mark.parametrize("op", RELATIONS)
 def test_relations(op: str, kind: str) -> None:
     x = values(TYPES[kind])
-    result = results_of(op, {"a": x[:, None], "b": x}, np.dtype(bool))
+    result = result_of(op, {"a": x[:, None], "b": x}, np.dtype(bool))
     wide = x.astype(np.float64) if kind == "bf16" else x
     np.testing.assert_array_equal(result, RELATIONS[op](wide[:, None], wide))
 
@@ -79,7 +57,7 @@ def test_relations(op: str, kind: str) -> None:
 def test_where(kind: str) -> None:
     x = values(TYPES[kind])
     condition = np.arange(len(x)) % 2 == 0
-    result = results_of("Where", {"c": condition[:, None], "a": x, "b": x[::-1].copy()}, x.dtype)
+    result = result_of("Where", {"c": condition[:, None], "a": x, "b": x[::-1].copy()}, x.dtype)
     wanted = np.where(condition[:, None], x, x[::-1])
     np.testing.assert_array_equal(result.view(np.uint8), wanted.view(np.uint8))
 
@@ -105,7 +83,7 @@ def test_casts(have: str, wanted: str) -> None:
         expected = x.astype(TYPES[wanted])
         if wanted == "bool":
             expected = x.astype(np.float64) != 0
-    result = results_of("Cast", {"x": x}, TYPES[wanted], to=code(TYPES[wanted]))
+    result = result_of("Cast", {"x": x}, TYPES[wanted], to=code(TYPES[wanted]))
     np.testing.assert_array_equal(result.astype(np.float64), expected.astype(np.float64))
 
 
@@ -113,10 +91,10 @@ def test_casts(have: str, wanted: str) -> None:
 def test_what_is_no_number(kind: str) -> None:
     x = values(FLOATS[kind])
     wide = x.astype(np.float64)
-    np.testing.assert_array_equal(results_of("IsNaN", {"x": x}, np.dtype(bool)), np.isnan(wide))
+    np.testing.assert_array_equal(result_of("IsNaN", {"x": x}, np.dtype(bool)), np.isnan(wide))
     for negative, positive in ((0, 0), (0, 1), (1, 0), (1, 1)):
         signs = {"detect_negative": negative, "detect_positive": positive}
-        result = results_of("IsInf", {"x": x}, np.dtype(bool), **signs)
+        result = result_of("IsInf", {"x": x}, np.dtype(bool), **signs)
         expected = ((wide == np.inf) & bool(positive)) | ((wide == -np.inf) & bool(negative))
         np.testing.assert_array_equal(result, expected)
 
@@ -125,7 +103,7 @@ def test_what_is_no_number(kind: str) -> None:
 def test_signs(kind: str) -> None:
     x = values(TYPES[kind])
     expected = np.sign(x.astype(np.float64) if kind == "bf16" else x)
-    result = results_of("Sign", {"x": x}, x.dtype)
+    result = result_of("Sign", {"x": x}, x.dtype)
     np.testing.assert_array_equal(result.astype(np.float64), expected.astype(np.float64))
 
 
@@ -141,5 +119,5 @@ def test_signs(kind: str) -> None:
 )
 def test_types_that_do_not_go_together(op: str, kinds: tuple[str, ...], message: str) -> None:
     arrays = {f"x{i}": np.zeros(2, TYPES[kind]) for i, kind in enumerate(kinds)}
-    with pytest.raises(OnnxError, match=rf"node 'y' \({op}\): {message}"):
-        results_of(op, arrays, np.dtype(bool))
+    with pytest.raises(OnnxError, match=rf"node 'y0' \({op}\): {message}"):
+        result_of(op, arrays, np.dtype(bool))

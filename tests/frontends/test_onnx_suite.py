@@ -20,6 +20,8 @@ NUM_CONVOLUTION_CASES = 47
 OPERATORS = {
     *("Abs", "Add", "And", "AveragePool", "BatchNormalization", "Cast", "CastLike", "Ceil"),
     *("Clip", "Concat", "Cos", "DepthToSpace", "Div", "Dropout", "Elu", "Equal", "Erf", "Exp"),
+    *("Expand", "Gather", "GatherElements", "GatherND", "Scatter", "ScatterElements"),
+    *("ScatterND", "Tile"),
     *("Flatten", "Floor", "Gelu", "Gemm", "GlobalAveragePool", "GlobalMaxPool", "Greater"),
     *("GreaterOrEqual", "GroupNormalization", "HardSigmoid", "HardSwish", "Identity", "If"),
     *("InstanceNormalization", "IsInf", "IsNaN", "LRN", "LayerNormalization", "LeakyRelu", "Less"),
@@ -37,7 +39,6 @@ UNSUPPORTED = {
     "test_batchnorm_epsilon_training_mode": "only inference",
     "test_maxpool_with_argmax_2d_precomputed_pads": "output #1",
     "test_maxpool_with_argmax_2d_precomputed_strides": "output #1",
-    "test_slice_neg_steps": "negative steps are not supported",
 }
 """The case, and what its error says."""
 
