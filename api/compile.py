@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import logging
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
@@ -19,6 +19,7 @@ from convir.api.arguments import (
     check_pipeline,
     check_shapes,
     check_type,
+    check_values,
 )
 from convir.api.plans import load_plan, made_for, plan_for
 from convir.api.progress import telling
@@ -37,7 +38,7 @@ from convir.runtime.dynamic import CAPACITY, DynamicExecutable
 from convir.runtime.executable import Executable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
     from pathlib import Path
 
     from xdsl.dialects.builtin import ModuleOp
@@ -65,13 +66,15 @@ def compile(
     threads: int | None = None,
     specialisations: int = CAPACITY,
     shapes: Sequence[Sequence[int] | None] = (),
+    values: Mapping[str, Any] | None = None,
     size: float = 1.0,
     allow_tf32: bool = False,
     progress: bool | Callable[[str], None] = False,
 ) -> Executable:
     """Compile one function on tensors to an executable.
 
-    Where the types of its arguments leave sizes open (`tensor<?x8xf32>`), it is a
+    Where the types of its arguments leave sizes open (`tensor<?x8xf32>`, a named dimension of an
+    ONNX model), it is a
     `DynamicExecutable`, which compiles once for each set of shapes that it is called with.
 
     Programs whose pipelines are text are kept on disk: the same text, or a module that prints so,
@@ -88,8 +91,10 @@ def compile(
         workspace_bytes: the most that temporaries may take, in bytes; None for no limit.
         threads: at most so many threads a launch on the host; None for all cores.
         specialisations: how many sets of shapes stay compiled, where sizes are dynamic.
-        shapes: of the inputs of a model, in order, where it leaves sizes open: of a .nam model, the
-            block, (1, channels, frames).
+        shapes: of the inputs of a model, in order, where it leaves sizes open, which calls bind
+            otherwise: of a .nam model, the block, (1, channels, frames).
+        values: inputs of an ONNX model that become constants, by name, as arrays: such as the
+            sample rate that chooses a branch. The executable does not take them.
         size: which of the models that a .nam file contains, from 0 (the smallest) to 1.
         allow_tf32: whether a GPU may round what it multiplies in f32 to TF32 (10 bits of mantissa),
             as the pass `allow-tf32` says.
@@ -115,10 +120,11 @@ def compile(
     check_integer("threads", threads, 1, optional=True)
     check_integer("specialisations", specialisations, 1)
     check_shapes(shapes)
+    check_values(values)
     check_fraction("size", size)
     check_type("allow_tf32", allow_tf32, bool, "True or False")
     job = Job(
-        source_of(source, shapes, size),
+        source_of(source, shapes, size, values),
         function,
         pipeline,
         find_device(device),
@@ -130,6 +136,7 @@ def compile(
     compiled = job.compile()
     if isinstance(compiled, Executable):
         return compiled
+    job = replace(job, source=job.source.kept())
     return DynamicExecutable(compiled, job.device.name, job.specialise, specialisations)
 
 
@@ -187,7 +194,11 @@ class Job:
 
     def specialise(self, shapes: Sequence[Sequence[int]]) -> Executable:
         """The executable for arguments of these shapes."""
-        made = self._made(shapes)
+        opened = self.source.open
+        if opened is None:
+            made = self._made(shapes)
+        else:
+            made = replace(self, source=opened.bound(shapes)).compile()
         assert isinstance(made, Executable)
         return made
 

@@ -20,6 +20,10 @@ class OnnxError(DiagnosticError):
         super().__init__(*(Diagnostic(file, 0, 0, "error", line) for line in lines))
 
 
+class OpenSizeError(OnnxError):
+    """A size that the model leaves open is not given."""
+
+
 class NodeError(OnnxError):
     """A node that cannot be imported."""
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from xdsl.dialects import func
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, NameLoc, StringAttr, TensorType
 
+from convir.dialects.port_names import name_ports
 from convir.frontends.elements import element_type
 from convir.frontends.emitter import Emitter, erase_dead_reshapes, shape_of, tensor_type
 from convir.frontends.onnx.call import Call, Graph, names_read
 from convir.frontends.onnx.constant_nodes import constant_results, is_folded
 from convir.frontends.onnx.control import expand, is_control
-from convir.frontends.onnx.errors import NodeError, OnnxError, Refusals
+from convir.frontends.onnx.errors import NodeError, OnnxError, Refusals, onnx_library
 from convir.frontends.onnx.model import read_model
 from convir.frontends.onnx.ops import OPERATORS
 from convir.frontends.onnx.shapes import bound_shapes
@@ -52,10 +54,41 @@ def import_model(
         OnnxError: the model cannot be read, a size is open, or a node is not supported.
     """
     model = read_model(source)
-    fixed = values or {}
+    fixed = _fixed(model, values or {})
     inputs = tuple(port for port in model.inputs if port.name not in fixed)
     model = replace(model, inputs=inputs, constants={**model.constants, **fixed})
     return _imported(model, bound_shapes(model, shapes, sizes or {}))
+
+
+def _fixed(model: Model, values: Mapping[str, Any]) -> dict[str, Array]:
+    """The inputs that become constants, of the element types that they have as inputs.
+
+    Raises:
+        OnnxError: there is no such input, or it has another shape or type.
+    """
+    ports = {port.name: port for port in model.inputs}
+    fixed: dict[str, Array] = {}
+    for name, value in values.items():
+        if name not in ports:
+            known = ", ".join(f"'{each}'" for each in ports) or "none"
+            raise OnnxError(model.file, f"there is no input '{name}'; there are {known}")
+        fixed[name] = _fixed_input(model, ports[name], value)
+    return fixed
+
+
+def _fixed_input(model: Model, port: Port, value: Any) -> Array:
+    helper = onnx_library("onnx.helper", model.file)
+    wanted = np.dtype(helper.tensor_dtype_to_np_dtype(port.element))
+    array = np.asarray(value, None if hasattr(value, "__array__") else wanted)
+    shape = array.shape if port.shape is None else port.shape
+    fits = len(shape) == array.ndim and all(
+        isinstance(size, str) or size == have for size, have in zip(shape, array.shape, strict=True)
+    )
+    if array.dtype != wanted or not fits:
+        declared = f"{wanted}{[size or '?' for size in shape]}"
+        message = f"input '{port.name}' is {declared}, its value {array.dtype}{list(array.shape)}"
+        raise OnnxError(model.file, message)
+    return array
 
 
 def _imported(model: Model, shapes: Mapping[str, Sequence[int]]) -> ModuleOp:
@@ -78,6 +111,8 @@ def _imported(model: Model, shapes: Mapping[str, Sequence[int]]) -> ModuleOp:
     block.add_op(returned)
     erase_dead_reshapes(block)
     function.update_function_type()
+    inputs, outputs = ([port.name for port in ends] for ends in (model.inputs, model.outputs))
+    name_ports(function, inputs, outputs)
     return ModuleOp([function])
 
 

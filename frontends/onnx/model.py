@@ -254,12 +254,17 @@ def _constant(node: Node, file: str) -> Array:
     raise OnnxError(file, f"{node}: has a value that is not a dense tensor of numbers")
 
 
+def _symbol(name: str) -> str:
+    """The name of an open size; none where an exporter writes a mark, such as `?`."""
+    return name if any(map(str.isalpha, name)) else ""
+
+
 def _port(value: Any, file: str) -> Port:
     tensor = value.type.tensor_type
     if not tensor.HasField("shape"):
         return Port(_text(value.name), tensor.elem_type, None)
     shape = tuple(
-        dim.dim_value if dim.HasField("dim_value") else _text(dim.dim_param)
+        dim.dim_value if dim.HasField("dim_value") else _symbol(_text(dim.dim_param))
         for dim in tensor.shape.dim
     )
     for size in shape:
