@@ -21,7 +21,7 @@ OPERATORS = {
     *("Abs", "Add", "And", "AveragePool", "BatchNormalization", "Cast", "CastLike", "Ceil"),
     *("Clip", "Concat", "Cos", "DepthToSpace", "Div", "Dropout", "Elu", "Equal", "Erf", "Exp"),
     *("Expand", "Gather", "GatherElements", "GatherND", "Scatter", "ScatterElements"),
-    *("ScatterND", "Tile"),
+    *("ScatterND", "Tile", "Einsum", "GRU", "LSTM", "RNN"),
     *("Flatten", "Floor", "Gelu", "Gemm", "GlobalAveragePool", "GlobalMaxPool", "Greater"),
     *("GreaterOrEqual", "GroupNormalization", "HardSigmoid", "HardSwish", "Identity", "If"),
     *("InstanceNormalization", "IsInf", "IsNaN", "LRN", "LayerNormalization", "LeakyRelu", "Less"),

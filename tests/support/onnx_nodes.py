@@ -39,11 +39,12 @@ def one_node(
 ) -> Any:
     """A model of one node, whose inputs are the arrays, in order, and whose outputs are `wanted`.
 
-    Those in `constants` are the model's own; an empty name is an input that is left out.
+    Those in `constants` are the model's own; a blank name is an input that is left out.
     """
     helper: Any = import_module("onnx.helper")
     outputs = [f"y{i}" for i in range(len(wanted))]
-    made = model_of([node(op, list(arrays), outputs, **attributes)], {"x": ()}, outputs, constants)
+    inputs = [name.strip() for name in arrays]
+    made = model_of([node(op, inputs, outputs, **attributes)], {"x": ()}, outputs, constants)
     made.opset_import[0].version = 20
     del made.graph.input[:], made.graph.output[:]
     for name, array in arrays.items():
@@ -64,7 +65,9 @@ def results_of(
 ) -> list[Array]:
     """What one node gives, of the dtypes `wanted`; as `one_node`."""
     made = one_node(op, arrays, wanted, constants, **attributes)
-    given = [array for name, array in arrays.items() if name and name not in (constants or {})]
+    given = [
+        array for name, array in arrays.items() if name.strip() and name not in (constants or {})
+    ]
     result: Any = convir_compile(made, device="host")(*given)
     results: list[Array] = list(result) if isinstance(result, tuple) else [result]  # pyright: ignore[reportUnknownArgumentType]
     assert [one.dtype for one in results] == list(wanted)
