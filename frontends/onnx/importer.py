@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 FUNCTION = "main"
 
+_OF_ELEMENTS = frozenset({"Compress", "NonMaxSuppression", "NonZero", "Unique"})
+"""Operators whose results have as many elements as what they are about says."""
+
 
 def import_model(
     source: str | Path | Any,
@@ -170,6 +173,10 @@ def _operator(call: Call) -> Operator:
     operator = None if node.domain else OPERATORS.get(node.op)
     if operator is None:
         domain = f" of domain '{node.domain}'" if node.domain else ""
+        if not node.domain and node.op in _OF_ELEMENTS:
+            raise call.error("the shape of its result depends on the elements of its inputs")
+        if is_folded(node):
+            raise call.error("is supported on constants alone, and an input is computed")
         raise call.error(f"the operator {node.op}{domain} is not supported")
     return operator
 

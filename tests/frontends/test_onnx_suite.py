@@ -21,7 +21,8 @@ OPERATORS = {
     *("Abs", "Add", "And", "AveragePool", "BatchNormalization", "Cast", "CastLike", "Ceil"),
     *("Clip", "Concat", "Cos", "DepthToSpace", "Div", "Dropout", "Elu", "Equal", "Erf", "Exp"),
     *("Expand", "Gather", "GatherElements", "GatherND", "Scatter", "ScatterElements"),
-    *("ScatterND", "Tile", "Einsum", "GRU", "LSTM", "RNN"),
+    *("ScatterND", "Tile", "Einsum", "GRU", "LSTM", "RNN", "ArgMax", "ArgMin", "CumSum", "Mod"),
+    *("OneHot", "Range", "TopK", "Trilu"),
     *("Flatten", "Floor", "Gelu", "Gemm", "GlobalAveragePool", "GlobalMaxPool", "Greater"),
     *("GreaterOrEqual", "GroupNormalization", "HardSigmoid", "HardSwish", "Identity", "If"),
     *("InstanceNormalization", "IsInf", "IsNaN", "LRN", "LayerNormalization", "LeakyRelu", "Less"),
@@ -62,6 +63,8 @@ UNSUPPORTED_PATTERNS = {
     "pow_types_int64_float": "its inputs are of i64 and of f32",
     "pow_types_int": "is not supported on elements of type i",
     "_bool": "is not supported on elements of type i1",
+    "mod_mixed_sign_float": "is not supported on elements of type f",
+    "mod_float": "is not supported on elements of type f",
     "identity_opt": "elements of TensorProto type",
     "identity_sequence": "elements of TensorProto type",
 }

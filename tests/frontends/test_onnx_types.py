@@ -26,16 +26,8 @@ RECURRENT = {"GRU", "LSTM", "RNN"}
 """Whose states the evaluator of the package onnx rounds in each step, or does not compute."""
 
 NO_FLOATS = {
-    "And",
-    "Cast",
-    "CastLike",
-    "ConstantOfShape",
-    "Einsum",
-    "Equal",
-    "Not",
-    "Or",
-    "Scatter",
-    "Xor",
+    *("And", "ArgMax", "ArgMin", "Cast", "CastLike", "ConstantOfShape", "CumSum", "Einsum"),
+    *("Equal", "Mod", "Not", "Or", "Scatter", "Trilu", "Xor"),
 }
 """Operators that say the types of their results, or that the suite has no f32 cases of, or the
 package onnx no evaluator."""

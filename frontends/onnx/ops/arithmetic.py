@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import AnyFloat
+from xdsl.dialects.builtin import AnyFloat, i1
 
 from convir.frontends.emitter import element_of, shape_of
 from convir.frontends.scalar_functions import compared, rounded, wide_of, widened
@@ -120,6 +120,28 @@ def _reciprocal(call: Call) -> Sequence[SSAValue]:
     ]
 
 
+def _mod(call: Call) -> Sequence[SSAValue]:
+    """The remainder of the sign of the divisor, or with `fmod` of the dividend."""
+    operands = numpy_operands(call)
+    element, of_dividend = element_of(operands[0]), bool(call.attribute("fmod", 0))
+    if isinstance(element, AnyFloat) or element == i1:
+        raise call.error(f"is not supported on elements of type {element}")
+
+    def remainder(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
+        rest = body.insert(arith.RemSIOp(args[0], args[1]))
+        if of_dividend:
+            return rest
+        zero = body.number(0, rest.type)
+        differs = body.insert(arith.XOrIOp(rest, args[1]))
+        is_other = body.insert(
+            arith.AndIOp(compared(body, "ne", rest, zero), compared(body, "lt", differs, zero))
+        )
+        moved = body.insert(arith.AddiOp(rest, args[1]))
+        return body.insert(arith.SelectOp(is_other, moved, rest))
+
+    return [call.emit.elementwise(operands, remainder)]
+
+
 def _sign(call: Call) -> Sequence[SSAValue]:
     """1 above 0, -1 below, and 0 and NaN as they are."""
     value = call.input(0)
@@ -137,6 +159,7 @@ def _sign(call: Call) -> Sequence[SSAValue]:
 OPERATORS = {
     **{name: partial(_binary, name) for name in _BINARY},
     **{name: partial(_unary, name) for name in _UNARY},
+    "Mod": _mod,
     "Reciprocal": _reciprocal,
     "Sign": _sign,
     "Mean": partial(_sum, mean=True),

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import i1
+from xdsl.dialects.builtin import AnyFloat, i1, i64
+from xdsl.ir.affine import AffineExpr
 
-from convir.frontends.elements import element_type
+from convir.frontends.elements import element_type, element_type_of_array
 from convir.frontends.emitter import element_of, shape_of
 from convir.frontends.onnx.ops.arithmetic import numpy_operands
 from convir.frontends.scalar_functions import cast_scalar, compared
+from convir.frontends.tensor_functions.gather import from_start
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -80,6 +82,54 @@ def _where(call: Call) -> Sequence[SSAValue]:
     ]
 
 
+def _triangle(call: Call) -> Sequence[SSAValue]:
+    """Trilu: what is above the diagonal, or below, and 0 elsewhere."""
+    x, is_upper = call.input(0), bool(call.attribute("upper", 1))
+    call.check_rank(x, 2)
+    shift = int(call.known_scalar(1, "the diagonal")) if call.has(1) else 0
+    rank, element = len(shape_of(x)), element_of(x)
+    loops = [AffineExpr.dimension(loop) for loop in range(rank)]
+
+    def kept(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
+        row, column = (body.index(rank - n) for n in (2, 1))
+        diagonal = body.insert(arith.AddiOp(row, body.number(shift, row.type)))
+        is_kept = compared(body, "ge" if is_upper else "le", column, diagonal)
+        return body.insert(arith.SelectOp(is_kept, args[0], body.number(0, element)))
+
+    init = call.emit.empty(shape_of(x), element), loops
+    return [call.emit.generic([(x, loops)], init, rank, 0, kept)]
+
+
+def _one_hot(call: Call) -> Sequence[SSAValue]:
+    """One value at the index that an element is, another elsewhere."""
+    indices, values = call.input(0), call.known(2, "the values")
+    depth = int(call.known_scalar(1, "the depth"))
+    element = element_type_of_array(values)
+    if values.shape != (2,) or element is None or depth < 0:
+        message = f"its values {values.dtype}{list(values.shape)} and depth {depth} mean nothing"
+        raise call.error(message)
+    shape = shape_of(indices)
+    axis = call.axis(int(call.attribute("axis", -1)), len(shape) + 1)
+    off, on = values.tolist()
+    loops = [AffineExpr.dimension(loop) for loop in range(len(shape) + 1)]
+    have = element_of(indices)
+
+    def flag(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
+        index = cast_scalar(body, args[0], i64)
+        here = body.insert(arith.IndexCastOp(body.index(axis), i64))
+        is_here = compared(body, "eq", from_start(body, index, depth), here)
+        if isinstance(have, AnyFloat):  # Any other number than an index is nowhere.
+            is_index = compared(body, "eq", cast_scalar(body, index, have), args[0])
+            is_here = body.insert(arith.AndIOp(is_here, is_index))
+        numbers = (body.number(value, element) for value in (on, off))
+        return body.insert(arith.SelectOp(is_here, *numbers))
+
+    sizes = [*shape[:axis], depth, *shape[axis:]]
+    init = call.emit.empty(sizes, element), loops
+    source = [*loops[:axis], *loops[axis + 1 :]]
+    return [call.emit.generic([(indices, source)], init, len(loops), 0, flag)]
+
+
 def _is_nan(call: Call) -> Sequence[SSAValue]:
     (x,) = call.floats(0)
     return [call.emit.elementwise([x], lambda b, args: compared(b, "ne", args[0], args[0]), i1)]
@@ -133,5 +183,7 @@ OPERATORS: Mapping[str, Callable[[Call], Sequence[SSAValue]]] = {
     "IsInf": _is_inf,
     "IsNaN": _is_nan,
     "Not": _not,
+    "OneHot": _one_hot,
+    "Trilu": _triangle,
     "Where": _where,
 }
