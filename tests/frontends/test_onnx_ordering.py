@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -54,7 +55,7 @@ def test_a_long_total_is_as_accurate_as_pairwise_sums() -> None:
     assert np.abs(result / exact - 1).max() < 5e-7  # One after the other it is 2e-6.
 
 
-def ordered(x: Array, axis: int, *, largest: bool) -> Array:
+def ordered(x: Array, axis: int, *, largest: bool) -> npt.NDArray[np.int64]:
     """Where the elements are, from the first one in order on; equal ones as they are."""
     keys = x.astype(np.float64)
     keys = np.where(np.isnan(keys), np.inf, keys)
@@ -70,13 +71,14 @@ def test_top(data: st.DataObject) -> None:
     axis = data.draw(st.integers(0, len(shape) - 1))
     x = numbers(rng, shape, dtype)
     if dtype.kind != "i" and data.draw(st.booleans()):
-        x = np.where(rng.random(x.shape) < 0.2, np.array(np.nan, dtype), x)
-    count = np.array([data.draw(st.integers(0, shape[axis]))])
+        x[rng.random(x.shape) < 0.2] = np.nan
+    few = data.draw(st.integers(0, shape[axis]))
+    count = np.array([few])
     largest = data.draw(st.booleans())
     values, indices = results_of(
         *("TopK", {"x": x, "k": count}, [dtype, I64], {"k": count}), axis=axis, largest=int(largest)
     )
-    wanted = np.take(ordered(x, axis, largest=largest), np.arange(count[0]), axis)
+    wanted = np.take(ordered(x, axis, largest=largest), np.arange(few), axis)
     np.testing.assert_array_equal(indices, wanted)
     expected = np.take_along_axis(x, wanted, axis).astype(np.float64)
     np.testing.assert_array_equal(values.astype(np.float64), expected)
