@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gpu import cupy_or_skip
 from onnx_cases import SuiteCase, suite
 
 import convir.frontends.onnx_backend as backend
@@ -18,22 +19,22 @@ CONVOLUTIONS = {"Conv", "ConvTranspose"}
 NUM_CONVOLUTION_CASES = 47
 
 OPERATORS = {
-    *("Abs", "Add", "And", "AveragePool", "BatchNormalization", "Cast", "CastLike", "Ceil"),
-    *("Clip", "Concat", "Cos", "DepthToSpace", "Div", "Dropout", "Elu", "Equal", "Erf", "Exp"),
-    *("Expand", "Gather", "GatherElements", "GatherND", "Scatter", "ScatterElements"),
-    *("ScatterND", "Tile", "Einsum", "GRU", "LSTM", "RNN", "ArgMax", "ArgMin", "CumSum", "Mod"),
-    *("OneHot", "Range", "TopK", "Trilu"),
-    *("Flatten", "Floor", "Gelu", "Gemm", "GlobalAveragePool", "GlobalMaxPool", "Greater"),
-    *("GreaterOrEqual", "GroupNormalization", "HardSigmoid", "HardSwish", "Identity", "If"),
-    *("InstanceNormalization", "IsInf", "IsNaN", "LRN", "LayerNormalization", "LeakyRelu", "Less"),
-    *("LessOrEqual", "Log", "LogSoftmax", "Loop", "MatMul", "Max", "MaxPool", "Mean", "Min"),
-    *("Mish", "Mul", "Neg", "Not", "Or", "PRelu", "Pad", "Pow", "Reciprocal", "ReduceMax"),
-    *("ReduceMean", "ReduceMin", "ReduceSum", "Relu", "Reshape", "Resize", "Round", "Selu"),
-    *("Sigmoid", "Sign", "Sin", "Slice", "Softmax", "Softplus", "Softsign", "SpaceToDepth"),
-    *("Split", "Sqrt", "Squeeze", "Sub", "Sum", "Swish", "Tan", "Tanh"),
-    *("ThresholdedRelu", "Transpose", "Unsqueeze", "Upsample", "Where", "Xor"),
+    *("Abs", "Add", "And", "ArgMax", "ArgMin", "AveragePool", "BatchNormalization", "Cast"),
+    *("CastLike", "Ceil", "Clip", "Concat", "Cos", "CumSum", "DepthToSpace", "Div", "Dropout"),
+    *("Einsum", "Elu", "Equal", "Erf", "Exp", "Expand", "Flatten", "Floor", "GRU", "Gather"),
+    *("GatherElements", "GatherND", "Gelu", "Gemm", "GlobalAveragePool", "GlobalMaxPool"),
+    *("Greater", "GreaterOrEqual", "GroupNormalization", "HardSigmoid", "HardSwish", "Identity"),
+    *("If", "InstanceNormalization", "IsInf", "IsNaN", "LRN", "LSTM", "LayerNormalization"),
+    *("LeakyRelu", "Less", "LessOrEqual", "Log", "LogSoftmax", "Loop", "MatMul", "Max"),
+    *("MaxPool", "Mean", "Min", "Mish", "Mod", "Mul", "Neg", "Not", "OneHot", "Or", "PRelu"),
+    *("Pad", "Pow", "RNN", "Range", "Reciprocal", "ReduceMax", "ReduceMean", "ReduceMin"),
+    *("ReduceSum", "Relu", "Reshape", "Resize", "Round", "Scatter", "ScatterElements"),
+    *("ScatterND", "Selu", "Sigmoid", "Sign", "Sin", "Slice", "Softmax", "Softplus", "Softsign"),
+    *("SpaceToDepth", "Split", "Sqrt", "Squeeze", "Sub", "Sum", "Swish", "Tan", "Tanh"),
+    *("ThresholdedRelu", "Tile"),
+    *("TopK", "Transpose", "Trilu", "Unsqueeze", "Upsample", "Where", "Xor"),
 }
-"""What convolution networks need; every node case of these that is not in UNSUPPORTED."""
+"""What networks need; every node case of these that is not in UNSUPPORTED."""
 
 UNSUPPORTED = {
     "test_batchnorm_example_training_mode": "only inference",
@@ -76,8 +77,8 @@ def _expected_error(name: str) -> str | None:
     return next((text for part, text in UNSUPPORTED_PATTERNS.items() if part in name), None)
 
 
-def _run(case: SuiteCase) -> None:
-    prepared = backend.prepare(case.model)
+def _run(case: SuiteCase, device: str = "CPU") -> None:
+    prepared = backend.prepare(case.model, device)
     for inputs, outputs in case.data:
         for result, expected in zip(prepared.run(inputs), outputs, strict=True):
             assert (result.shape, result.dtype) == (np.shape(expected), np.asarray(expected).dtype)
@@ -102,6 +103,15 @@ def test_operators(operator: str) -> None:
             continue
         with pytest.raises(OnnxError, match=error):
             _run(case)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("operator", sorted(OPERATORS))
+def test_operators_on_a_gpu(operator: str) -> None:
+    cupy_or_skip()
+    for case in suite():
+        if case.operators == {operator} and _expected_error(case.name) is None:
+            _run(case, "CUDA")
 
 
 @pytest.mark.parametrize(
