@@ -125,15 +125,15 @@ class _Converter:
                 pointer, stored = self.address(load.memref, list(load.indices))
                 value = self.emit(llvm.LoadOp(pointer, stored))
                 if load.res.type == i1:
-                    zero = self.emit(llvm.ConstantOp(IntegerAttr(0, stored), stored))
+                    zero = self.emit(llvm.ConstantOp(IntegerAttr(0, i8), i8))
                     value = self.emit(llvm.ICmpOp(value, zero, icmp_predicate("ne")))
                 self.values[load.res] = value
             case "memref.store":
                 store = cast("memref.StoreOp", op)
-                pointer, stored = self.address(store.memref, list(store.indices))
+                pointer, _ = self.address(store.memref, list(store.indices))
                 value = self.values[store.value]
                 if value.type == i1:
-                    value = self.emit(llvm.ZExtOp(value, stored))
+                    value = self.emit(llvm.ZExtOp(value, i8))
                 self.emit_op(llvm.StoreOp(value, pointer))
             case _ if len(op.results) == 1 and not op.regions:
                 operands = [self.values[operand] for operand in op.operands]
