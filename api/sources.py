@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from xdsl.dialects.builtin import ModuleOp
 
+    from convir.dialects.diagnostics import DiagnosticError
     from convir.frontends.onnx.ends import Ends
     from convir.frontends.sources import Shapes
 
@@ -71,6 +72,8 @@ class OpenModel:
     """Of the inputs, in order, where they are given."""
     values: Mapping[str, Any]
     """The inputs that become constants, by name."""
+    files: bytes | None = None
+    """What its files held when it was opened."""
 
     def ends(self) -> Ends:
         """What it takes and gives.
@@ -83,7 +86,13 @@ class OpenModel:
         return ends_of(self.model, self.shapes, self.values)
 
     def bound(self, shapes: Shapes) -> Source:
-        """The model for the shapes of all inputs."""
+        """The model for the shapes of all inputs.
+
+        Raises:
+            DiagnosticError: its file was written since it was opened.
+        """
+        if self.files is not None and self.files != _onnx_files(self.model):
+            raise _written(self.model, "since it was opened")
         return _onnx(self.model, shapes, self.values)
 
 
@@ -114,7 +123,8 @@ def source_of(
         case SourceKind.FILE:
             return _text(Path(given).read_bytes(), str(given))
         case SourceKind.ONNX_FILE | SourceKind.ONNX_MODEL:
-            return _onnx(given, shapes, values or {})
+            kept = {name: deepcopy(value) for name, value in (values or {}).items()}
+            return _onnx(given, shapes, kept)
         case SourceKind.NAM_FILE:
             frames = block_frames(Path(given), shapes)
             return nam_source(Path(given), frames, frames, size)
@@ -170,32 +180,40 @@ def _unchanged(module: ModuleOp, path: Path, then: bytes | None, now: bytes | No
     Raises:
         DiagnosticError: the file was written meanwhile.
     """
+    if then is not None and then != now:
+        raise _written(path, "while it was compiled")
+    return module
+
+
+def _written(path: Path, when: str) -> DiagnosticError:
     from convir.dialects.diagnostics import Diagnostic, DiagnosticError  # noqa: PLC0415  (as above)
 
-    if then is not None and then != now:
-        message = "was written while it was compiled"
-        raise DiagnosticError(Diagnostic(str(path), 0, 0, "error", message))
-    return module
+    return DiagnosticError(Diagnostic(str(path), 0, 0, "error", f"was written {when}"))
 
 
 def _onnx(given: Any, shapes: Shapes, values: Mapping[str, Any]) -> Source:
     """A path, or a `ModelProto`, which is compiled anew each time."""
-    opened = OpenModel(given, shapes, values)
     if not isinstance(given, str | Path):
+        opened = OpenModel(given, shapes, values)
         return Source("<model>", None, lambda: read_onnx(given, shapes, values), opened)
     path = Path(given)
-    content = _onnx_content(path, shapes, values)
+    files = _onnx_files(path)
+    known = [
+        (name, array.dtype.str, array.shape, array.tobytes())
+        for name, array in ((name, np.asarray(values[name])) for name in sorted(values))
+    ]
+    asked = repr(("onnx", [*map(_spelled, shapes)], known)).encode()
 
     def read() -> ModuleOp:
         module = read_onnx(path, shapes, values)
-        return _unchanged(module, path, content, _onnx_content(path, shapes, values))
+        return _unchanged(module, path, files, _onnx_files(path))
 
-    return Source(str(path), content, read, opened)
+    content = None if files is None else asked + files
+    return Source(str(path), content, read, OpenModel(path, shapes, values, files))
 
 
-def _onnx_content(path: Path, shapes: Shapes, values: Mapping[str, Any]) -> bytes | None:
-    """The shapes, the inputs that are constants, and the digests of all files of a model; None
-    where one cannot be read."""
+def _onnx_files(path: Path) -> bytes | None:
+    """The digests of all files of a model; None where one cannot be read."""
     try:
         digest = digest_of_file(path)
         key = files_key(digest)
@@ -208,11 +226,7 @@ def _onnx_content(path: Path, shapes: Shapes, values: Mapping[str, Any]) -> byte
         parts = [(name, digest_of_file(located(path.parent, name))) for name in files.names]
     except Exception:
         return None
-    known = [
-        (name, array.dtype.str, array.shape, array.tobytes())
-        for name, array in ((name, np.asarray(values[name])) for name in sorted(values))
-    ]
-    return repr(("onnx", [*map(_spelled, shapes)], known, digest, parts)).encode()
+    return repr((digest, parts)).encode()
 
 
 def _spelled(shape: Sequence[int] | None) -> list[int] | None:

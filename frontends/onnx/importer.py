@@ -13,7 +13,7 @@ from convir.dialects.port_names import name_ports
 from convir.frontends.elements import element_type
 from convir.frontends.emitter import Emitter, erase_dead_reshapes, shape_of, tensor_type
 from convir.frontends.onnx.call import Call, Graph, names_read
-from convir.frontends.onnx.constant_nodes import constant_results, is_folded
+from convir.frontends.onnx.constant_nodes import MAX_ELEMENTS, constant_results, is_folded
 from convir.frontends.onnx.control import expand, is_control
 from convir.frontends.onnx.errors import NodeError, OnnxError, Refusals, onnx_library
 from convir.frontends.onnx.model import read_model
@@ -176,7 +176,7 @@ def _operator(call: Call) -> Operator:
         if not node.domain and node.op in _OF_ELEMENTS:
             raise call.error("the shape of its result depends on the elements of its inputs")
         if is_folded(node):
-            raise call.error("is supported on constants alone, and an input is computed")
+            raise call.error(f"is computed at import alone: of constants, {MAX_ELEMENTS} at most")
         raise call.error(f"the operator {node.op}{domain} is not supported")
     return operator
 

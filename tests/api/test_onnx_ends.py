@@ -151,6 +151,23 @@ print(sorted({{name.split(".")[0] for name in sys.modules}} & {{"xdsl", "onnx"}}
     assert outputs == ["x 0.0\n['onnx', 'xdsl']\n", "x 0.0\n[]\n"]
 
 
+def test_a_file_that_is_written_is_not_another_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CONVIR_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.delenv("CONVIR_PROGRAM_CACHE", raising=False)
+    path = tmp_path / "net.onnx"
+    onnx.save(difference(x=("n", 3)), path)
+    executable = convir_compile(path, device="host")
+    np.testing.assert_array_equal(executable(X, Z)[0], X - Z)
+    made = difference(x=("n", 3))
+    made.graph.node[0].op_type = "Add"
+    onnx.save(made, path)
+    np.testing.assert_array_equal(executable(X, Z)[0], X - Z)
+    with pytest.raises(DiagnosticError, match=r"net.onnx:0:0: error: was written since it was op"):
+        executable(X[:1], Z)
+
+
 def chosen(tmp_path: Path) -> Path:
     """A model of which an input says whether it adds or subtracts."""
     helper: Any = onnx.helper
