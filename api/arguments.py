@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, cast
 
@@ -59,6 +59,20 @@ def check_pipeline(value: Any) -> None:
     entries = cast("Sequence[Any]", value) if isinstance(value, Sequence) else [None]
     if not all(hasattr(entry, "apply") for entry in entries):
         raise TypeError(f"pipeline is {_described(value)}, neither text nor a sequence of passes")
+
+
+def check_values(value: Any) -> None:
+    """Refuse what is neither None nor a mapping from names to arrays or numbers.
+
+    Raises:
+        TypeError: it is something else.
+    """
+    check_type("values", value, Mapping | None, "a mapping from names of inputs to arrays")
+    for name, array in cast("Mapping[Any, Any]", value or {}).items():
+        check_type("a name in values", name, str, "text")
+        is_text = isinstance(array, str | bytes)
+        if is_text or not (hasattr(array, "__array__") or isinstance(array, Real | Sequence)):
+            raise TypeError(f"values[{name!r}] is {_described(array)}, not an array")
 
 
 def check_shapes(value: Any) -> None:

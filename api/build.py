@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,8 @@ from convir.analysis.open_sizes import computes_with
 from convir.analysis.refusal import Refusal
 from convir.dialects.context import new_context
 from convir.dialects.diagnostics import DiagnosticError, error_at, verify
+from convir.dialects.port_names import INPUTS_ATTR, OUTPUTS_ATTR
+from convir.frontends.onnx.errors import OpenSizeError
 from convir.lowering.pipeline import lowering_passes
 from convir.lowering.tensor_passes import passes_for
 from convir.passes.allow_tf32 import AllowTf32Pass
@@ -29,7 +31,7 @@ from convir.runtime.cache.object_cache import private_records
 from convir.runtime.cache.program_entry import Signature
 from convir.runtime.devices import HOST
 from convir.runtime.program import DYNAMIC_SIZE
-from convir.runtime.read_program import read_program, tensor_spec
+from convir.runtime.read_program import named, read_program, tensor_spec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from xdsl.passes import ModulePass
 
     from convir.api.sources import Source
+    from convir.frontends.onnx.ends import Ends
     from convir.lowering.selection.tune import Tunable
     from convir.runtime.devices import Device
     from convir.runtime.program import Program
@@ -112,13 +115,23 @@ class Build:
             PipelineError: the pipeline's text is malformed or names what does not exist.
         """
         _ = self.passes  # a mistake is told now, not by the first call
-        entry = self._dynamic_entry()
+        try:
+            entry = self._dynamic_entry()
+        except OpenSizeError:
+            if self.source.open is None:
+                raise
+            return _signature_of(self.source.open.ends())
         if entry is None:
             return None
-        inputs = tuple(tensor_spec(declared) for declared in entry.function_type.inputs)
+        inputs, outputs = (
+            named([tensor_spec(declared) for declared in types], entry, attribute)
+            for types, attribute in (
+                (entry.function_type.inputs, INPUTS_ATTR),
+                (entry.function_type.outputs, OUTPUTS_ATTR),
+            )
+        )
         if not any(DYNAMIC_SIZE in spec.shape for spec in inputs):
             return None
-        outputs = tuple(tensor_spec(declared) for declared in entry.function_type.outputs)
         return Signature(inputs, outputs, self.function)
 
     def program(self, shapes: Sequence[Sequence[int]] | None = None) -> Program:
@@ -202,6 +215,15 @@ class Build:
         if not isinstance(entry, FuncOp) or entry.is_declaration or not is_dynamic(entry):
             return None
         return entry
+
+
+def _signature_of(ends: Ends) -> Signature:
+    """What calls of a model bind."""
+    inputs, outputs = (
+        tuple(replace(tensor_spec(declared), name=name) for name, declared in each)
+        for each in (ends.inputs, ends.outputs)
+    )
+    return Signature(inputs, outputs, DEFAULT_FUNCTION)
 
 
 def entry_of(module: ModuleOp, asked: str | None) -> str:

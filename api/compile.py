@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import logging
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
@@ -20,6 +20,7 @@ from convir.api.arguments import (
     check_pipeline,
     check_shapes,
     check_type,
+    check_values,
 )
 from convir.api.batches import LESS, MORE, Batches
 from convir.api.plans import load_plan, made_for, plan_for, plan_others
@@ -39,7 +40,7 @@ from convir.runtime.dynamic import CAPACITY, DynamicExecutable
 from convir.runtime.executable import Executable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
     from pathlib import Path
 
     from xdsl.dialects.builtin import ModuleOp
@@ -68,16 +69,17 @@ def compile(
     threads: int | None = None,
     specialisations: int = CAPACITY,
     shapes: Sequence[Sequence[int] | None] = (),
+    values: Mapping[str, Any] | None = None,
     size: float = 1.0,
     allow_tf32: bool = False,
     progress: bool | Callable[[str], None] = False,
 ) -> Executable:
     """Compile one function on tensors to an executable.
 
-    Where the types of its arguments leave sizes open (`tensor<?x8xf32>`), it is a
-    `DynamicExecutable`, which compiles once for each set of shapes that it is called with;
-    batches from a quarter of one that is compiled to eight times as many share its code where the
-    kernels' code does not depend on them.
+    Where the types of its arguments leave sizes open (`tensor<?x8xf32>`, a named dimension of an
+    ONNX model), it is a `DynamicExecutable`, which compiles once for each set of shapes that it is
+    called with; batches from a quarter of one that is compiled to eight times as many share its
+    code where the kernels' code does not depend on them.
 
     Programs whose pipelines are text are kept on disk: the same text, or a module that prints so,
     is compiled once, whatever the process.
@@ -93,8 +95,10 @@ def compile(
         workspace_bytes: the most that temporaries may take, in bytes; None for no limit.
         threads: at most so many threads a launch on the host; None for all cores.
         specialisations: how many sets of shapes stay compiled, where sizes are dynamic.
-        shapes: of the inputs of a model, in order, where it leaves sizes open: of a .nam model, the
-            block, (1, channels, frames).
+        shapes: of the inputs of a model, in order, where it leaves sizes open, which calls bind
+            otherwise: of a .nam model, the block, (1, channels, frames).
+        values: inputs of an ONNX model that become constants, by name, as arrays: such as the
+            sample rate that chooses a branch. The executable does not take them.
         size: which of the models that a .nam file contains, from 0 (the smallest) to 1.
         allow_tf32: whether a GPU may round what it multiplies in f32 to TF32 (10 bits of mantissa),
             as the pass `allow-tf32` says.
@@ -120,10 +124,11 @@ def compile(
     check_integer("threads", threads, 1, optional=True)
     check_integer("specialisations", specialisations, 1)
     check_shapes(shapes)
+    check_values(values)
     check_fraction("size", size)
     check_type("allow_tf32", allow_tf32, bool, "True or False")
     job = Job(
-        source_of(source, shapes, size),
+        source_of(source, shapes, size, values),
         function,
         pipeline,
         find_device(device),
@@ -135,6 +140,7 @@ def compile(
     compiled = job.compile()
     if isinstance(compiled, Executable):
         return compiled
+    job = replace(job, source=job.source.kept())
     batches = Batches(compiled, job.specialise, job.rebinding, _has_compiled)
     return DynamicExecutable(compiled, job.device.name, batches.specialise, specialisations)
 
@@ -200,7 +206,11 @@ class Job:
 
     def specialise(self, shapes: Sequence[Sequence[int]]) -> Executable:
         """The executable for arguments of these shapes."""
-        made = self._made(shapes)
+        opened = self.source.open
+        if opened is None:
+            made = self._made(shapes)
+        else:
+            made = replace(self, source=opened.bound(shapes)).compile()
         assert isinstance(made, Executable)
         return made
 
@@ -217,6 +227,9 @@ class Job:
         Raises:
             DiagnosticError, PassFailedException: another batch is not valid, or has no program.
         """
+        if self.source.open is not None:
+            # Reading it decides by sizes: which branch of an If, how often a Loop.
+            return Refusal("its model is read anew for each batch")
         with _compiling():
             refused = self._build.computes_with_batch(arguments)
             if refused is not None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from convir.frontends.onnx.files import external_files, located
 from convir.frontends.sources import (
@@ -23,10 +26,12 @@ from convir.runtime.cache.program_cache import files_key, load_program, store_pr
 from convir.runtime.cache.program_entry import ModelFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from xdsl.dialects.builtin import ModuleOp
 
+    from convir.dialects.diagnostics import DiagnosticError
+    from convir.frontends.onnx.ends import Ends
     from convir.frontends.sources import Shapes
 
 _BLOB = b"conv.blob"
@@ -47,15 +52,60 @@ class Source:
     compiled anew each time."""
     read: Callable[[], ModuleOp]
     """A verified module that nobody else holds. Raises DiagnosticError where there is none."""
+    open: OpenModel | None = None
+    """What it is before the sizes of its inputs are known; None where they are, or never are."""
+
+    def kept(self) -> Source:
+        """The same, whatever its caller does with it later."""
+        if self.open is None or isinstance(self.open.model, str | Path):
+            return self
+        return replace(self, open=replace(self.open, model=deepcopy(self.open.model)))
 
 
-def source_of(given: Any, shapes: Shapes, size: float) -> Source:
+@dataclass(frozen=True)
+class OpenModel:
+    """A model that may leave sizes of its inputs open, which calls then bind."""
+
+    model: Any
+    """A path, or a `ModelProto`."""
+    shapes: Shapes
+    """Of the inputs, in order, where they are given."""
+    values: Mapping[str, Any]
+    """The inputs that become constants, by name."""
+    files: bytes | None = None
+    """What its files held when it was opened."""
+
+    def ends(self) -> Ends:
+        """What it takes and gives.
+
+        Raises:
+            DiagnosticError: it does not say.
+        """
+        from convir.frontends.onnx.ends import ends_of  # noqa: PLC0415  (brings xDSL along)
+
+        return ends_of(self.model, self.shapes, self.values)
+
+    def bound(self, shapes: Shapes) -> Source:
+        """The model for the shapes of all inputs.
+
+        Raises:
+            DiagnosticError: its file was written since it was opened.
+        """
+        if self.files is not None and self.files != _onnx_files(self.model):
+            raise _written(self.model, "since it was opened")
+        return _onnx(self.model, shapes, self.values)
+
+
+def source_of(
+    given: Any, shapes: Shapes, size: float, values: Mapping[str, Any] | None = None
+) -> Source:
     """A source, whatever kind it is of, with what its module depends on.
 
     Args:
         given: what `convir.frontends.sources` reads.
         shapes: of the inputs of a model, in order, where it leaves sizes open.
         size: which of the models that a .nam file contains.
+        values: inputs of an ONNX model that become constants, by name.
 
     Raises:
         DiagnosticError: a model cannot be read.
@@ -72,10 +122,9 @@ def source_of(given: Any, shapes: Shapes, size: float) -> Source:
             return Source(given, given.encode(), lambda: read_line(given))
         case SourceKind.FILE:
             return _text(Path(given).read_bytes(), str(given))
-        case SourceKind.ONNX_FILE:
-            return _onnx(given, shapes)
-        case SourceKind.ONNX_MODEL:
-            return Source("<model>", None, lambda: read_onnx(given, shapes))
+        case SourceKind.ONNX_FILE | SourceKind.ONNX_MODEL:
+            kept = {name: deepcopy(value) for name, value in (values or {}).items()}
+            return _onnx(given, shapes, kept)
         case SourceKind.NAM_FILE:
             frames = block_frames(Path(given), shapes)
             return nam_source(Path(given), frames, frames, size)
@@ -131,26 +180,40 @@ def _unchanged(module: ModuleOp, path: Path, then: bytes | None, now: bytes | No
     Raises:
         DiagnosticError: the file was written meanwhile.
     """
-    from convir.dialects.diagnostics import Diagnostic, DiagnosticError  # noqa: PLC0415  (as above)
-
     if then is not None and then != now:
-        message = "was written while it was compiled"
-        raise DiagnosticError(Diagnostic(str(path), 0, 0, "error", message))
+        raise _written(path, "while it was compiled")
     return module
 
 
-def _onnx(path: str | Path, shapes: Shapes) -> Source:
-    content = _onnx_content(Path(path), shapes)
+def _written(path: Path, when: str) -> DiagnosticError:
+    from convir.dialects.diagnostics import Diagnostic, DiagnosticError  # noqa: PLC0415  (as above)
+
+    return DiagnosticError(Diagnostic(str(path), 0, 0, "error", f"was written {when}"))
+
+
+def _onnx(given: Any, shapes: Shapes, values: Mapping[str, Any]) -> Source:
+    """A path, or a `ModelProto`, which is compiled anew each time."""
+    if not isinstance(given, str | Path):
+        opened = OpenModel(given, shapes, values)
+        return Source("<model>", None, lambda: read_onnx(given, shapes, values), opened)
+    path = Path(given)
+    files = _onnx_files(path)
+    known = [
+        (name, array.dtype.str, array.shape, array.tobytes())
+        for name, array in ((name, np.asarray(values[name])) for name in sorted(values))
+    ]
+    asked = repr(("onnx", [*map(_spelled, shapes)], known)).encode()
 
     def read() -> ModuleOp:
-        module = read_onnx(path, shapes)
-        return _unchanged(module, Path(path), content, _onnx_content(Path(path), shapes))
+        module = read_onnx(path, shapes, values)
+        return _unchanged(module, path, files, _onnx_files(path))
 
-    return Source(str(path), content, read)
+    content = None if files is None else asked + files
+    return Source(str(path), content, read, OpenModel(path, shapes, values, files))
 
 
-def _onnx_content(path: Path, shapes: Shapes) -> bytes | None:
-    """The shapes, and the digests of all files of a model; None where one cannot be read."""
+def _onnx_files(path: Path) -> bytes | None:
+    """The digests of all files of a model; None where one cannot be read."""
     try:
         digest = digest_of_file(path)
         key = files_key(digest)
@@ -163,7 +226,7 @@ def _onnx_content(path: Path, shapes: Shapes) -> bytes | None:
         parts = [(name, digest_of_file(located(path.parent, name))) for name in files.names]
     except Exception:
         return None
-    return repr(("onnx", [*map(_spelled, shapes)], digest, parts)).encode()
+    return repr((digest, parts)).encode()
 
 
 def _spelled(shape: Sequence[int] | None) -> list[int] | None:

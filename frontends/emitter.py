@@ -117,14 +117,18 @@ class Emitter:
         return self.insert(linalg.ops.FillOp((scalar,), (init,), (init.type,)))
 
     def elementwise(
-        self, operands: Sequence[SSAValue], body: ScalarBody, element: Attribute | None = None
+        self,
+        operands: Sequence[SSAValue],
+        body: ScalarBody,
+        element: Attribute | None = None,
+        shape: Sequence[int] = (),
     ) -> SSAValue:
-        """A function of scalars on tensors that broadcast as NumPy's do.
+        """A function of scalars on tensors that broadcast as NumPy's do, and with `shape`.
 
         Raises:
             ValueError: the shapes do not broadcast.
         """
-        shape = np.broadcast_shapes(*map(shape_of, operands))
+        shape = np.broadcast_shapes(*map(shape_of, operands), tuple(shape))
         rank = len(shape)
         inputs: list[tuple[SSAValue, Sequence[AffineExpr]]] = []
         for operand in operands:
@@ -136,6 +140,17 @@ class Emitter:
         result = element or element_of(operands[0])
         init = self.empty(shape, result), [AffineExpr.dimension(d) for d in range(rank)]
         return self.generic(inputs, init, rank, 0, lambda b, args: body(b, args[:-1]))
+
+    def broadcast(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
+        """`value` as often as broadcasting with `shape` repeats it.
+
+        Raises:
+            ValueError: the shapes do not broadcast.
+        """
+        wanted = np.broadcast_shapes(shape_of(value), tuple(shape))
+        if wanted == shape_of(value):
+            return value
+        return self.elementwise([value], lambda _, args: args[0], shape=wanted)
 
     def generic(
         self,

@@ -28,14 +28,22 @@ if TYPE_CHECKING:
 
 
 _SHAPE_OPERANDS: Mapping[str, tuple[int, ...]] = {
+    "CumSum": (1,),
     "Dropout": (2,),
+    "Expand": (1,),
+    "Loop": (0, 1),
+    "OneHot": (1, 2),
     "Pad": (1, 2, 3),
     **{f"Reduce{kind}": (1,) for kind in ("Max", "Mean", "Min", "Sum")},
     "Reshape": (1,),
+    "Range": (0, 1, 2),
     "Resize": (2, 3),
     "Slice": (1, 2, 3, 4),
     "Split": (1,),
     "Squeeze": (1,),
+    "Tile": (1,),
+    "TopK": (1,),
+    "Trilu": (1,),
     "Unsqueeze": (1,),
     "Upsample": (1,),
 }

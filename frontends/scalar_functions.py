@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import AnyFloat, BFloat16Type, Float16Type, f32
+from xdsl.dialects.builtin import AnyFloat, BFloat16Type, Float16Type, IntegerType, f32, i1
 from xdsl.ir import SSAValue
 
 if TYPE_CHECKING:
@@ -44,6 +44,47 @@ def converted(body: ScalarBuilder, x: SSAValue, element: AnyFloat) -> SSAValue:
 def summed(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
     """The total, which is the last of `args`, plus the first one, in the total's type."""
     return body.insert(arith.AddfOp(args[-1], widened(body, args[0], args[-1].type)))
+
+
+_UNSIGNED = {"lt": "ult", "le": "ule", "gt": "ugt", "ge": "uge"}
+
+
+def compared(body: ScalarBuilder, relation: str, a: SSAValue, b: SSAValue) -> SSAValue:
+    """Whether `a` and `b` are in a relation: `eq`, `ne`, `lt`, `le`, `gt` or `ge`.
+
+    A NaN is in none but `ne`; integers are signed, and false is less than true.
+    """
+    if isinstance(a.type, AnyFloat):
+        ordered = f"{'u' if relation == 'ne' else 'o'}{relation}"
+        return body.insert(arith.CmpfOp(a, b, ordered))
+    if relation not in _UNSIGNED:
+        return body.insert(arith.CmpiOp(a, b, relation))
+    predicate = _UNSIGNED[relation] if a.type == i1 else f"s{relation}"
+    return body.insert(arith.CmpiOp(a, b, predicate))
+
+
+def cast_scalar(body: ScalarBuilder, x: SSAValue, element: Attribute) -> SSAValue:
+    """`x` as a value of any float type, signed integer type, or i1, which says whether it is not 0.
+
+    Floats become integers towards 0; what those do not hold becomes no number in particular.
+    """
+    have = x.type
+    if have == element:
+        return x
+    if element == i1:
+        return compared(body, "ne", x, body.number(0, have))
+    if isinstance(element, AnyFloat):
+        if isinstance(have, AnyFloat):
+            return converted(body, x, element)
+        to_float = arith.UIToFPOp if have == i1 else arith.SIToFPOp
+        return body.insert(to_float(x, element))
+    wanted = cast("IntegerType", element)
+    if isinstance(have, AnyFloat):
+        return body.insert(arith.FPToSIOp(x, wanted))
+    if have == i1:
+        return body.insert(arith.ExtUIOp(x, wanted))
+    is_wider = wanted.bitwidth > cast("IntegerType", have).bitwidth
+    return body.insert((arith.ExtSIOp if is_wider else arith.TruncIOp)(x, wanted))
 
 
 def select_positive(body: ScalarBuilder, x: SSAValue, otherwise: SSAValue) -> SSAValue:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from convir.frontends.miopen_commands import DRIVER, DTYPES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from xdsl.dialects.builtin import ModuleOp
 
@@ -140,15 +140,15 @@ def read_line(line: str) -> ModuleOp:
         raise DiagnosticError(wrong) from error
 
 
-def read_onnx(given: Any, shapes: Shapes) -> ModuleOp:
-    """The module of an ONNX model, or of a file of one.
+def read_onnx(given: Any, shapes: Shapes, values: Mapping[str, Any] | None = None) -> ModuleOp:
+    """The module of an ONNX model, or of a file of one, in which the inputs `values` are constants.
 
     Raises:
         DiagnosticError: it cannot be imported.
     """
     from convir.frontends.onnx.importer import import_model  # noqa: PLC0415  (as above)
 
-    return import_model(given, shapes=shapes)
+    return import_model(given, shapes=shapes, values=values)
 
 
 def read_nam(path: Path, frames: int, room: int, size: float) -> ModuleOp:

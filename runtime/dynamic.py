@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from convir.runtime.arrays.border import plain
 from convir.runtime.executable import Executable
+from convir.runtime.named_arguments import in_order
 from convir.runtime.program import DYNAMIC_SIZE
 from convir.runtime.specialisations import Specialisations
 
@@ -116,7 +117,7 @@ class DynamicExecutable(Executable):
         del calls
         self._refuse("has no graph")
 
-    def __call__(self, *arguments: Any, out: Any = None, stream: Any = None) -> Any:
+    def __call__(self, *arguments: Any, out: Any = None, stream: Any = None, **named: Any) -> Any:
         """Run the program once, compiled for the shapes of `arguments` if that is not done yet.
 
         Args and Returns: as of any `Executable`.
@@ -127,6 +128,8 @@ class DynamicExecutable(Executable):
                 `out` cannot be written in place.
             DiagnosticError: the sizes contradict each other; located at the op.
         """
+        if named:
+            arguments = tuple(in_order(arguments, named, self._inputs))
         shapes = tuple([_shape_of(value, i) for i, value in enumerate(arguments)])
         return self._cache[shapes](*arguments, out=out, stream=stream)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from convir.runtime.arrays.border import ArrayBorder
 from convir.runtime.arrays.torch_tensors import is_tensor, tensor_of
+from convir.runtime.named_arguments import in_order
 from convir.runtime.program import signature_text
 
 if TYPE_CHECKING:
@@ -129,12 +130,12 @@ class Executable:
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
-        """Shape and dtype of every argument."""
+        """Shape, dtype and name of every argument."""
         return self._inputs
 
     @property
     def outputs(self) -> tuple[TensorSpec, ...]:
-        """Shape and dtype of every result."""
+        """Shape, dtype and name of every result."""
         return self._outputs
 
     def empty(self, spec: TensorSpec) -> Any:
@@ -162,11 +163,12 @@ class Executable:
         """
         return self._compiled.prepare()
 
-    def __call__(self, *arguments: Any, out: Any = None, stream: Any = None) -> Any:
+    def __call__(self, *arguments: Any, out: Any = None, stream: Any = None, **named: Any) -> Any:
         """Run the program once.
 
         Args:
             arguments: one array per input.
+            named: the inputs behind those, by their names: `f(x, mask=m)`; `f(**{"input.1": x})`.
             out: an array, or a sequence of one per result, to write into instead of new ones:
                 dense, writable, of the result's shape and dtype.
             stream: what the call is enqueued on, on a GPU: a CuPy or PyTorch stream, or the
@@ -179,11 +181,13 @@ class Executable:
 
         Raises:
             TypeError: an argument is not an array of plain memory, or has another dtype than the
-                program's.
+                program's; an input is given twice, not at all, or by a name that none has.
             ValueError: the number or the shape of the arguments differs from the program's, or
                 `out` cannot be written in place; an array or the stream belongs to another GPU.
             GpuMemoryError: results or temporaries do not fit on the GPU.
         """
+        if named:
+            arguments = tuple(in_order(arguments, named, self._inputs))
         if stream is None and self._scopeless:
             return self._run(arguments, out)
         with self._compiled.scope(stream):

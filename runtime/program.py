@@ -63,11 +63,13 @@ class Buffer:
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """Shape and dtype of an input or an output."""
+    """Shape, dtype and name of an input or an output."""
 
     shape: tuple[int, ...]
     """The sizes; `DYNAMIC_SIZE` for one that is bound at the call."""
     dtype: DType
+    name: str = field(default="", compare=False)
+    """What the program calls it; empty where it does not say."""
 
     @property
     def nbytes(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -19,6 +20,7 @@ from xdsl.traits import SymbolTable
 from xdsl.utils.exceptions import PassFailedException
 
 from convir.dialects.kernel import ops as kernel
+from convir.dialects.port_names import INPUTS_ATTR, OUTPUTS_ATTR, port_names
 from convir.dialects.rt import ops as rt
 from convir.dialects.stream_attributes import sample_rate_of, states_of
 from convir.reference.dtypes import dtype_of
@@ -36,6 +38,8 @@ from convir.runtime.program import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -63,14 +67,28 @@ def read_program(module: ModuleOp, function: str = "main") -> Program:
     split = len(specs) - written
     return Program(
         name=function,
-        inputs=tuple(specs[:split]),
-        outputs=tuple(specs[split:]),
+        inputs=named(specs[:split], program, INPUTS_ATTR),
+        outputs=named(specs[split:], program, OUTPUTS_ATTR),
         arena_bytes=reader.arena_bytes,
         constants=tuple(reader.constants),
         state_bytes=tuple(reader.states),
         calls=tuple(reader.calls),
         stream=StreamSpec(states_of(program), sample_rate_of(program)),
     )
+
+
+def named(
+    specs: Sequence[TensorSpec], function: func.FuncOp, attribute: str
+) -> tuple[TensorSpec, ...]:
+    """Arguments or results with the names that their function has for them.
+
+    Args:
+        specs: all of them, in order.
+        function: takes or gives them.
+        attribute: `INPUTS_ATTR` or `OUTPUTS_ATTR`.
+    """
+    names = port_names(function, attribute, len(specs))
+    return tuple(replace(spec, name=name) for spec, name in zip(specs, names, strict=True))
 
 
 def _spec(buffer_type: Attribute) -> TensorSpec:

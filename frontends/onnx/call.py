@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -10,13 +11,13 @@ import numpy as np
 from xdsl.dialects.builtin import AnyFloat
 
 from convir.dialects.address_space import MAX_RANK
-from convir.frontends.elements import constant, element_type_of_array
+from convir.frontends.elements import INLINE_ELEMENTS, constant, element_type_of_array
 from convir.frontends.emitter import element_of, shape_of
-from convir.frontends.onnx.errors import OnnxError
+from convir.frontends.onnx.errors import NodeError, OnnxError
 from convir.frontends.scalar_functions import converted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Generator, Iterable, Sequence
 
     from xdsl.ir import SSAValue
 
@@ -43,11 +44,44 @@ class Graph:
     taken: dict[str, Node] = field(default_factory=dict[str, "Node"])
     """A node's first output to the node behind it that its function computes too."""
     readers: dict[str, list[Node]] = field(default_factory=dict[str, "list[Node]"])
+    reads: Counter[str] = field(default_factory=Counter[str])
+    """How many times each value is read, by subgraphs and as an output of the graph too."""
+    inlined: int = 0
+    """How many nodes of subgraphs were put in their place."""
+    lost: set[str] = field(default_factory=set[str])
+    """What nodes that are refused would give, and all that depends on it."""
 
     def __post_init__(self) -> None:
-        for node in self.model.nodes:
+        self.place = self.emit.location
+        """Of the model."""
+        self.announce(self.model.nodes, [port.name for port in self.model.outputs])
+
+    def announce(self, nodes: Sequence[Node], outputs: Sequence[str]) -> None:
+        """Say what will be read, before the first of `nodes` is imported."""
+        self.reads.update(outputs)
+        for node in nodes:
             for name in node.inputs:
                 self.readers.setdefault(name, []).append(node)
+            self.reads.update(names_read(node))
+
+    def is_known(self, name: str) -> bool:
+        """Whether `name` is a constant, or computed already."""
+        return name in self.values or name in self.constants
+
+    def alias(self, name: str, of: str) -> None:
+        """Call what is called `of` also `name`.
+
+        Raises:
+            OnnxError: there is no such value.
+        """
+        if of in self.constants:
+            self.constants[name] = self.constants[of]
+        elif of in self.values:
+            self.values[name] = self.values[of]
+        elif of in self.lost:
+            self.lost.add(name)
+        else:
+            raise self.error(f"nothing computes '{of}'")
 
     def error(self, message: str) -> OnnxError:
         """An error in this model."""
@@ -67,10 +101,30 @@ class Graph:
 
     def _constant(self, name: str, array: Array) -> SSAValue:
         key = name if name in self.model.stored else None
+        element = element_type_of_array(array)
+        if key is None and element is not None and _is_uniform(array):
+            return self.emit.filled(array.flat[0], array.shape, element)
         try:
             return self.emit.insert(constant(array, self.model.file, key))
         except TypeError as error:
             raise self.error(f"tensor '{name}' has {error}") from error
+
+
+def names_read(node: Node) -> Generator[str]:
+    """What a node reads, its subgraphs included."""
+    yield from node.inputs
+    for subgraph in node.subgraphs:
+        yield from subgraph.outputs
+        for inner in subgraph.nodes:
+            yield from names_read(inner)
+
+
+def _is_uniform(array: Array) -> bool:
+    """Whether a large array has the same bits everywhere."""
+    if array.size <= INLINE_ELEMENTS:
+        return False
+    elements = np.ascontiguousarray(array).view(np.uint8).reshape(array.size, -1)
+    return bool((elements == elements[0]).all())
 
 
 def _hint(name: str) -> str | None:
@@ -97,9 +151,9 @@ class Call:
         """The version of the standard operators."""
         return self.graph.model.opset
 
-    def error(self, message: str) -> OnnxError:
+    def error(self, message: str) -> NodeError:
         """An error that names the node."""
-        return self.graph.error(f"{self.node}: {message}")
+        return NodeError(self.graph.model.file, self.node.label, self.node.op, message)
 
     def converted(self, value: SSAValue, element: AnyFloat) -> SSAValue:
         """A tensor of floats with elements of any float type, rounded at most once."""
@@ -181,8 +235,7 @@ class Call:
         Raises:
             OnnxError: it is left out, or computed.
         """
-        name = self.node.inputs[position] if self.has(position) else ""
-        array = self.graph.constants.get(name)
+        array = self.constant(position)
         if array is None:
             raise self.error(f"{what} (input #{position}) must be a constant")
         return array
@@ -222,7 +275,11 @@ class Call:
 
     def is_known(self, position: int) -> bool:
         """Whether an input is given, as a constant."""
-        return self.has(position) and self.node.inputs[position] in self.graph.constants
+        return self.constant(position) is not None
+
+    def constant(self, position: int) -> Array | None:
+        """An input if it is given, as a constant."""
+        return self.graph.constants.get(self.node.inputs[position]) if self.has(position) else None
 
     def attribute(self, name: str, default: Any = _MISSING) -> Any:
         """An attribute; its default where it is not given.
@@ -316,7 +373,7 @@ class Call:
         but its first one."""
         name = self.node.outputs[0]
         readers = self.graph.readers.get(name, [])
-        if self.graph.model.readers.get(name) != 1 or len(readers) != 1:
+        if self.graph.reads[name] != 1 or len(readers) != 1:
             return None
         call = Call(readers[0], self.graph)
         if readers[0].op != op:

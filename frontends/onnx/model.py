@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,11 +34,30 @@ class Node:
     """Names of values; an empty one stands for an input that is left out."""
     outputs: tuple[str, ...]
     attributes: Mapping[str, Any]
-    """Python numbers, strings, lists of them, and arrays."""
+    """Python numbers, strings, lists of them, arrays, and subgraphs."""
+
+    @property
+    def subgraphs(self) -> tuple[Subgraph, ...]:
+        """Those among its attributes."""
+        return tuple(x for x in self.attributes.values() if isinstance(x, Subgraph))
+
+    @property
+    def label(self) -> str:
+        """What errors call it: its name, or that of its result."""
+        return self.name or next(iter(self.outputs), "")
 
     def __str__(self) -> str:
-        label = self.name or next(iter(self.outputs), "")
-        return f"node '{label}' ({self.op})"
+        return f"node '{self.label}' ({self.op})"
+
+
+@dataclass(frozen=True, eq=False)
+class Subgraph:
+    """The body of an If or a Loop, which also reads values of the graph around it."""
+
+    nodes: tuple[Node, ...]
+    constants: Mapping[str, Array]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -65,8 +84,6 @@ class Model:
     """The constants that the file holds as tensors with these names."""
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
-    readers: Mapping[str, int] = field(default_factory=dict[str, int])
-    """How many times each value is read, as an output of the graph too."""
 
 
 def read_model(source: str | Path | Any) -> Model:
@@ -105,28 +122,15 @@ def _read(proto: Any, file: str) -> Model:
     opsets = [entry.version for entry in proto.opset_import if entry.domain in _DEFAULT_DOMAINS]
     _check_names(graph, file)
     read_tensor = TensorReader(file)
-    constants: dict[str, Array] = {_text(x.name): read_tensor(x) for x in graph.initializer}
-    stored = set(constants)
-    nodes: list[Node] = []
-    for node in map(_NodeReader(file, read_tensor), graph.node):
-        if node.op == "Constant" and not node.domain:
-            constants[node.outputs[0]] = _constant(node, file)
-            stored |= {node.outputs[0]} if "value" in node.attributes else set()
-        else:
-            nodes.append(node)
-    outputs = tuple(_port(value, file) for value in graph.output)
-    readers: dict[str, int] = {}
-    for name in (*(name for node in nodes for name in node.inputs), *(x.name for x in outputs)):
-        readers[name] = readers.get(name, 0) + 1
+    nodes, constants, stored = _NodeReader(file, read_tensor).graph(graph)
     return Model(
         file=file,
         opset=max(opsets, default=1),
-        nodes=tuple(nodes),
+        nodes=nodes,
         constants=constants,
-        stored=frozenset(stored),
+        stored=stored,
         inputs=tuple(_port(x, file) for x in graph.input if x.name not in constants),
-        outputs=outputs,
-        readers=readers,
+        outputs=tuple(_port(value, file) for value in graph.output),
     )
 
 
@@ -166,9 +170,27 @@ class _NodeReader:
         self._value = onnx_library("onnx.helper", file).get_attribute_value
         library = onnx_library("onnx", file)
         self._tensor: type = library.TensorProto
+        self._graph: type = library.GraphProto
         self._types = {
             number: name for name, number in library.AttributeProto.AttributeType.items()
         }
+
+    def graph(self, graph: Any) -> tuple[tuple[Node, ...], dict[str, Array], frozenset[str]]:
+        """The nodes and the constants of a graph, and which of these are tensors of the file.
+
+        Raises:
+            OnnxError: one of them is no such node, or no such tensor, as the standard allows.
+        """
+        constants = {_text(tensor.name): self._read_tensor(tensor) for tensor in graph.initializer}
+        stored = set(constants)
+        nodes: list[Node] = []
+        for node in map(self, graph.node):
+            if node.op == "Constant" and not node.domain:
+                constants[node.outputs[0]] = _constant(node, self._file)
+                stored |= {node.outputs[0]} if "value" in node.attributes else set()
+            else:
+                nodes.append(node)
+        return tuple(nodes), constants, frozenset(stored)
 
     def __call__(self, proto: Any) -> Node:
         """The node of a `NodeProto`.
@@ -200,7 +222,17 @@ class _NodeReader:
             return value.decode()
         if isinstance(value, self._tensor):
             return self._read_tensor(value, f"{node}: attribute '{attribute.name}'")
+        if isinstance(value, self._graph):
+            return self._subgraph(value)
         return value
+
+    def _subgraph(self, graph: Any) -> Subgraph:
+        if graph.sparse_initializer:
+            raise OnnxError(self._file, "sparse initializers are not supported")
+        _check_names(graph, self._file)
+        nodes, constants, _ = self.graph(graph)
+        inputs, outputs = ([_text(x.name) for x in ends] for ends in (graph.input, graph.output))
+        return Subgraph(nodes, constants, tuple(inputs), tuple(outputs))
 
 
 def _constant(node: Node, file: str) -> Array:
@@ -222,12 +254,17 @@ def _constant(node: Node, file: str) -> Array:
     raise OnnxError(file, f"{node}: has a value that is not a dense tensor of numbers")
 
 
+def _symbol(name: str) -> str:
+    """The name of an open size; none where an exporter writes a mark, such as `?`."""
+    return name if any(map(str.isalpha, name)) else ""
+
+
 def _port(value: Any, file: str) -> Port:
     tensor = value.type.tensor_type
     if not tensor.HasField("shape"):
         return Port(_text(value.name), tensor.elem_type, None)
     shape = tuple(
-        dim.dim_value if dim.HasField("dim_value") else _text(dim.dim_param)
+        dim.dim_value if dim.HasField("dim_value") else _symbol(_text(dim.dim_param))
         for dim in tensor.shape.dim
     )
     for size in shape:

@@ -44,6 +44,8 @@ class Signature:
     most_inputs: int
     least_outputs: int
     most_outputs: int
+    optional: set[int] = field(default_factory=set[int])
+    """The inputs that may be left out before others."""
     types: dict[str, set[str]] = field(default_factory=dict[str, "set[str]"])
     """The types of each attribute."""
 
@@ -52,7 +54,7 @@ class Signature:
         if not self.least_inputs <= len(inputs) <= self.most_inputs:
             return f"has {len(inputs)} inputs"
         for position, name in enumerate(inputs[: self.least_inputs]):
-            if not name:
+            if not name and position not in self.optional:
                 return f"input #{position} is missing"
         if not self.least_outputs <= len(outputs) <= self.most_outputs:
             return f"has {len(outputs)} outputs"
@@ -72,6 +74,9 @@ def signatures() -> Mapping[str, Signature]:
         signature.most_inputs = max(signature.most_inputs, schema.max_input)
         signature.least_outputs = min(signature.least_outputs, schema.min_output)
         signature.most_outputs = max(signature.most_outputs, schema.max_output)
+        signature.optional |= {
+            position for position, one in enumerate(schema.inputs) if one.option.name == "Optional"
+        }
         for name, attribute in schema.attributes.items():
             signature.types.setdefault(name, set()).add(attribute.type.name)
     return found

@@ -75,7 +75,7 @@ class Blobs:
 
 def written_spec(spec: TensorSpec) -> Json:
     """A spec as JSON."""
-    return [spec.dtype.name, spec.shape]
+    return [spec.dtype.name, spec.shape, spec.name]
 
 
 def written_step(step: Fill | Copy | Gemm) -> Json:
@@ -201,10 +201,10 @@ def constant(row: Json, content: bytes | memoryview, begin: int) -> Array:
 
 
 def specs(rows: Json, least: int = DYNAMIC_SIZE) -> tuple[TensorSpec, ...]:
-    """Shapes and dtypes; sizes are `least` or more."""
+    """Shapes, dtypes and names; sizes are `least` or more."""
     return tuple(
-        TensorSpec(sizes(shape, least), _DTYPES[text(dtype)])
-        for dtype, shape in map(as_list, as_list(rows))
+        TensorSpec(sizes(shape, least), _DTYPES[text(dtype)], text(name))
+        for dtype, shape, name in map(as_list, as_list(rows))
     )
 
 

@@ -169,6 +169,32 @@ def part(g: Graph, x: str) -> None:
     g.add("Slice", [x, *map(g.integers, ends)])
 
 
+def lookup(g: Graph, x: str) -> None:
+    """Elements at constant indices, regular and not, from the start and from the end."""
+    axis = g.draw(st.integers(0, len(g.shapes[x]) - 1))
+    size = g.shapes[x][axis]
+    indices = g.draw(st.lists(st.integers(-size, size - 1), min_size=1, max_size=4))
+    g.add("Gather", [x, g.integers(indices)], axis=axis)
+
+
+def reverse(g: Graph, x: str) -> None:
+    axis = g.draw(st.integers(0, len(g.shapes[x]) - 1))
+    ends = [[g.pick(-1, -2, 9)], [g.pick(-99, 0)], [axis], [g.pick(-1, -2)]]
+    g.add("Slice", [x, *map(g.integers, ends)])
+
+
+def expansion(g: Graph, x: str) -> None:
+    sizes = [size if size > 1 else g.pick(1, 2, 3) for size in g.shapes[x]]
+    g.add("Expand", [x, g.integers(sizes)])
+
+
+def choice(g: Graph, x: str) -> None:
+    """Where, of a constant condition, whose last dimension it has alone."""
+    same = [name for name, shape in g.shapes.items() if shape == g.shapes[x]]
+    condition = g.constant(g.rng.integers(0, 2, g.shapes[x][-1:]).astype(bool))
+    g.add("Where", [condition, x, g.pick(*same)])
+
+
 def function(g: Graph, x: str) -> None:
     functions = ("Relu", "Sigmoid", "Tanh", "Neg", "Abs", "LeakyRelu", "Elu", "HardSwish")
     g.add(g.pick(*functions, "Softplus", "Selu"), [x])
@@ -237,6 +263,10 @@ OF_ANY: tuple[Callable[[Graph, str], None], ...] = (
     pad,
     row,
     shape,
+    lookup,
+    reverse,
+    expansion,
+    choice,
 )
 
 

@@ -47,12 +47,23 @@ def suite() -> tuple[SuiteCase, ...]:
         warnings.simplefilter("ignore")  # Cases of other operators overflow on purpose.
         made = node.collect_testcases(None)
     cases = [
-        SuiteCase(case.name, case.model, case.data_sets, case.rtol, case.atol) for case in made
+        SuiteCase(case.name, case.model, _as_arrays(case.data_sets), case.rtol, case.atol)
+        for case in made
     ]
     for kind in ("pytorch-converted", "pytorch-operator"):
         for case in loader.load_model_tests(kind=kind):
             cases.append(_from_files(f"{kind}/{case.name}", Path(case.model_dir), case))
     return tuple(cases)
+
+
+def _as_arrays(data_sets: Sequence[Any]) -> list[tuple[list[Any], list[Any]]]:
+    """Inputs and outputs; some cases hold a `TensorProto` where others have an array."""
+    to_array: Any = import_module("onnx.numpy_helper").to_array
+
+    def array(value: Any) -> Any:
+        return to_array(value) if hasattr(value, "data_type") else value
+
+    return [([*map(array, given)], [*map(array, wanted)]) for given, wanted in data_sets]
 
 
 def _from_files(name: str, folder: Path, case: Any) -> SuiteCase:

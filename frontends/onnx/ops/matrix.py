@@ -1,7 +1,8 @@
-"""Gemm and MatMul: contractions with linalg's maps, batch dimensions broadcast without copies."""
+"""Gemm, MatMul and Einsum: contractions, whose batch dimensions broadcast without copies."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,7 +10,8 @@ from xdsl.dialects import arith
 from xdsl.ir.affine import AffineExpr
 
 from convir.frontends.emitter import element_of, shape_of
-from convir.frontends.scalar_functions import rounded, scaled, wide_of, widened
+from convir.frontends.scalar_functions import rounded, scaled, widened
+from convir.frontends.tensor_functions.contraction import einsum, multiply_add
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -20,23 +22,6 @@ if TYPE_CHECKING:
     from convir.frontends.onnx.call import Call
 
     Operand = tuple[SSAValue, Sequence[AffineExpr]]
-
-
-def _multiply_add(call: Call, operands: Sequence[Operand], out: Sequence[int]) -> SSAValue:
-    """The sum of products over the last loop; `out` are the sizes of the other ones.
-
-    Of f16 and bf16 it is f32, which nothing rounded yet.
-    """
-    wide = wide_of(element_of(operands[0][0]))
-    rank = len(out)
-
-    def body(scalars: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
-        left, right = (widened(scalars, arg, wide) for arg in args[:2])
-        return scalars.insert(arith.AddfOp(args[2], scalars.insert(arith.MulfOp(left, right))))
-
-    init = call.emit.filled(0, out, wide)
-    identity = [AffineExpr.dimension(loop) for loop in range(rank)]
-    return call.emit.generic(operands, (init, identity), rank, 1, body)
 
 
 def _gemm(call: Call) -> Sequence[SSAValue]:
@@ -53,7 +38,7 @@ def _gemm(call: Call) -> Sequence[SSAValue]:
     row, column, depth = (AffineExpr.dimension(loop) for loop in range(3))
     maps = [[row, depth], [depth, column]]
     ordered = [exprs[::-1] if flip else exprs for exprs, flip in zip(maps, flipped, strict=True)]
-    product = _multiply_add(call, [(a, ordered[0]), (b, ordered[1])], (m, n))
+    product = multiply_add(call.emit, [(a, ordered[0]), (b, ordered[1])], (m, n))
     alpha, beta = call.number("alpha", 1.0), call.number("beta", 1.0)
     summands = [call.floats(0, 2)[1]] if call.has(2) and beta != 0 else []
     element, wide = element_of(a), element_of(product)
@@ -88,7 +73,7 @@ def _matmul(call: Call) -> Sequence[SSAValue]:
         _over_batch(call, a, batch, (row, depth)),
         _over_batch(call, b, batch, (depth, column)),
     ]
-    product = call.converted(_multiply_add(call, operands, (*batch, m, n)), element_of(a))
+    product = call.converted(multiply_add(call.emit, operands, (*batch, m, n)), element_of(a))
     kept = (*batch, *([] if is_row else [m]), *([] if is_column else [n]))
     return [call.emit.reshape(product, kept)]
 
@@ -104,7 +89,45 @@ def _over_batch(
     return value, [*(AffineExpr.dimension(first + dim) for dim in kept), *matrix]
 
 
+_TERM = re.compile(r"[A-Za-z]*(\.\.\.)?[A-Za-z]*")
+"""The labels of an operand, and where dimensions without labels are."""
+
+
+def _einsum(call: Call) -> Sequence[SSAValue]:
+    operands = call.alike(*range(len(call.node.inputs)))
+    equation = str(call.attribute("equation")).replace(" ", "")
+    given, arrow, wanted = equation.partition("->")
+    terms = given.split(",")
+    if len(terms) != len(operands) or not all(map(_TERM.fullmatch, [*terms, wanted])):
+        raise call.error(f"'{equation}' is no equation of {len(operands)} operands")
+    labels = [
+        _labels(call, term, len(shape_of(operand)))
+        for term, operand in zip(terms, operands, strict=True)
+    ]
+    every = [label for operand in labels for label in operand]
+    # Dimensions without a label count from the last one, which is "0".
+    unnamed = sorted({label for label in every if label.isdigit()}, key=int, reverse=True)
+    if arrow:
+        before, dots, after = wanted.partition("...")
+        output = [*before, *(unnamed if dots else []), *after]
+    else:
+        output = [*unnamed, *sorted(x for x in set(every) if every.count(x) == 1 and x.isalpha())]
+    if len(set(output)) < len(output):
+        raise call.error(f"'{equation}' names a dimension of its result twice")
+    return [einsum(call.emit, operands, labels, output)]
+
+
+def _labels(call: Call, term: str, rank: int) -> list[str]:
+    """The label of each dimension of an operand; a number, from the last one, if it has none."""
+    before, dots, after = term.partition("...")
+    rest = rank - len(before) - len(after)
+    if rest < 0 or (rest and not dots):
+        raise call.error(f"'{term}' are not the labels of {rank} dimensions")
+    return [*before, *(str(number) for number in reversed(range(rest))), *after]
+
+
 OPERATORS: Mapping[str, Callable[[Call], Sequence[SSAValue]]] = {
+    "Einsum": _einsum,
     "Gemm": _gemm,
     "MatMul": _matmul,
 }

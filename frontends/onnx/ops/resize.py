@@ -15,10 +15,10 @@ from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import IndexType, f32, f64
 from xdsl.ir.affine import AffineExpr
 
-from convir.frontends.elements import MEMORY, constant
 from convir.frontends.emitter import element_of, shape_of
 from convir.frontends.onnx.ops.tables import INDEX_ENTRIES, check_table
 from convir.frontends.scalar_functions import wide_of, widened
+from convir.frontends.tensor_functions.gather import Lookup, looked_up, table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -137,14 +137,15 @@ def _replaced(call: Call, x: SSAValue, dim: int, is_outside: Array, value: float
     if not is_outside.any():
         return x
     ones = [1] * (len(shape_of(x)) - 1 - dim)
-    table = call.emit.reshape(_table(call, is_outside.astype(np.float32)), [len(is_outside), *ones])
+    flags = table(call.emit, is_outside.astype(np.float32))
+    flags = call.emit.reshape(flags, [len(is_outside), *ones])
 
     def choose(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
         kept, flag = args
         is_set = body.insert(arith.CmpfOp(flag, body.number(0, f32), "one"))
         return body.insert(arith.SelectOp(is_set, body.number(value, kept.type), kept))
 
-    return call.emit.elementwise([x, table], choose)
+    return call.emit.elementwise([x, flags], choose)
 
 
 def _upsample(call: Call) -> Sequence[SSAValue]:
@@ -274,31 +275,19 @@ def _cubic_weights(distance: Array, a: float) -> Array:
     return np.where(distance <= 1, near, far)
 
 
-def _table(call: Call, values: Array) -> SSAValue:
-    return call.emit.insert(constant(values, MEMORY, None))
-
-
 def _gathered(call: Call, x: SSAValue, taps: Mapping[int, _Taps]) -> SSAValue:
     """`x` with each dimension of `taps` read at one index for each output."""
     shape = shape_of(x)
     if prod(shape) and not taps:
         return x
     sizes = [len(taps[d].indices) if d in taps else n for d, n in enumerate(shape)]
-    loops = [AffineExpr.dimension(dim) for dim in range(len(shape))]
-    tables = [(_table(call, found.indices[:, 0]), [loops[dim]]) for dim, found in taps.items()]
-
-    def read(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
-        looked_up = dict(zip(taps, args, strict=False))
-        indices = [
-            body.insert(arith.IndexCastOp(looked_up[dim], IndexType()))
-            if dim in looked_up
-            else body.index(dim)
-            for dim in range(len(shape))
-        ]
-        return body.insert(tensor.ExtractOp(x, indices, element_of(x)))
-
-    init = call.emit.empty(sizes, element_of(x))
-    return call.emit.generic(tables, (init, loops), len(shape), 0, read)
+    sources = [
+        Lookup(table(call.emit, taps[dim].indices[:, 0]), [dim], is_inside=True)
+        if dim in taps
+        else dim
+        for dim in range(len(shape))
+    ]
+    return looked_up(call.emit, x, sizes, sources)
 
 
 def _interpolated(call: Call, x: SSAValue, taps: Mapping[int, _Taps]) -> SSAValue:
@@ -321,8 +310,8 @@ def _weighted_sums(call: Call, x: SSAValue, dim: int, taps: _Taps) -> SSAValue:
     loops = [AffineExpr.dimension(loop) for loop in range(rank + 1)]
     weights = taps.weights.astype(np.float64 if wide == f64 else np.float32)
     tables = [
-        (_table(call, taps.indices), [loops[dim], loops[rank]]),
-        (_table(call, weights), [loops[dim], loops[rank]]),
+        (table(call.emit, taps.indices), [loops[dim], loops[rank]]),
+        (table(call.emit, weights), [loops[dim], loops[rank]]),
     ]
 
     def add(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:

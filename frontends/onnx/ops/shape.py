@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from xdsl.dialects import arith, tensor
-from xdsl.dialects.builtin import AnyFloat, TensorType, i1
+from xdsl.dialects.builtin import TensorType, i1
 from xdsl.ir.affine import AffineExpr
 
-from convir.frontends.elements import element_type, element_type_of_array
+from convir.frontends.elements import element_type_of_array
 from convir.frontends.emitter import element_of, shape_of
+from convir.frontends.tensor_functions.gather import strided
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -161,10 +162,27 @@ def _slice(call: Call) -> Sequence[SSAValue]:
     axes = call.axes(axes, len(shape))
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         chosen[axis] = range(shape[axis])[slice(start, end, step)]
-    if any(indices.step < 0 for indices in chosen):
-        raise call.error("negative steps are not supported")
+    for axis, indices in enumerate(chosen):
+        if indices.step < 0:
+            x = strided(call.emit, x, axis, indices.start, len(indices), indices.step)
+            chosen[axis] = range(len(indices))
     offsets = [indices.start for indices in chosen]
     return [call.emit.extract(x, offsets, [len(i) for i in chosen], [i.step for i in chosen])]
+
+
+def _expand(call: Call) -> Sequence[SSAValue]:
+    return [call.emit.broadcast(call.input(0), call.known_integers(1, "the shape"))]
+
+
+def _tile(call: Call) -> Sequence[SSAValue]:
+    x, times = call.input(0), call.known_integers(1, "the repeats")
+    shape = shape_of(x)
+    if len(times) != len(shape) or min(times, default=0) < 0:
+        raise call.error(f"{list(times)} are not {len(shape)} repeats of {list(shape)}")
+    paired = [size for pair in zip(times, shape, strict=True) for size in pair]
+    ones = [size for pair in zip([1] * len(shape), shape, strict=True) for size in pair]
+    repeated = call.emit.broadcast(call.emit.reshape(x, ones), paired)
+    return [call.emit.reshape(repeated, [a * b for a, b in zip(times, shape, strict=True)])]
 
 
 def _pad(call: Call) -> Sequence[SSAValue]:
@@ -244,26 +262,11 @@ def _constant_of_shape(call: Call) -> Sequence[SSAValue]:
     return [call.emit.filled(value.item(), shape, element)]
 
 
-def _cast(call: Call) -> Sequence[SSAValue]:
-    """Between floats, and from signed integers to floats."""
-    x = call.input(0)
-    have, wanted = element_of(x), element_type(int(call.attribute("to")))
-    call.attribute("saturate", 1)
-    if have == wanted:
-        return [x]
-    if not isinstance(wanted, AnyFloat):
-        raise call.error(f"from {have} to TensorProto type {call.attribute('to')} is not supported")
-    if isinstance(have, AnyFloat):
-        return [call.converted(x, wanted)]
-    op = arith.UIToFPOp if have == i1 else arith.SIToFPOp
-    return [call.emit.elementwise([x], lambda body, args: body.insert(op(args[0], wanted)), wanted)]
-
-
 OPERATORS: Mapping[str, Callable[[Call], Sequence[SSAValue]]] = {
-    "Cast": _cast,
     "Concat": _concat,
     "ConstantOfShape": _constant_of_shape,
     "Dropout": _dropout,
+    "Expand": _expand,
     "Flatten": _flatten,
     "Identity": _identity,
     "Pad": _pad,
@@ -271,6 +274,7 @@ OPERATORS: Mapping[str, Callable[[Call], Sequence[SSAValue]]] = {
     "Slice": _slice,
     "Split": _split,
     "Squeeze": _squeeze,
+    "Tile": _tile,
     "Transpose": _transpose,
     "Unsqueeze": _unsqueeze,
 }

@@ -6,7 +6,7 @@ where that becomes known while the code is built.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeGuard, cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IndexType, i1
@@ -40,7 +40,7 @@ def index_op(
     if isinstance(op, arith.CmpiOp) and isinstance(op.lhs.type, IndexType):
         return _compare(lane, op, operands)
     if op.name == "arith.andi" and op.results[0].type == i1:
-        conditions = [x for x in operands if isinstance(x, bool | Flags | SSAValue)]
+        conditions = [x for x in operands if isinstance(x, bool | Flags) or _is_condition(x)]
         return lane.all(conditions) if len(conditions) == len(operands) else None
     if not isinstance(op.results[0].type, IndexType):
         return None
@@ -53,6 +53,11 @@ def index_op(
         indices.append(operand)
     found = _arithmetic(lane, op.name, indices) if len(indices) == 2 else None
     return found if found is not None else _each(lane, op, indices)
+
+
+def _is_condition(value: Index | Condition) -> TypeGuard[SSAValue]:
+    """Whether `value` is one condition for all lanes, and no vector of them."""
+    return _is(value, i1)
 
 
 def _is(value: object, wanted: Attribute) -> bool:

@@ -17,6 +17,8 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     MemRefType,
     UnitAttr,
+    i1,
+    i8,
     i64,
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -121,11 +123,18 @@ class _Converter:
             case "memref.load":
                 load = cast("memref.LoadOp", op)
                 pointer, stored = self.address(load.memref, list(load.indices))
-                self.values[load.res] = self.emit(llvm.LoadOp(pointer, stored))
+                value = self.emit(llvm.LoadOp(pointer, stored))
+                if load.res.type == i1:
+                    zero = self.emit(llvm.ConstantOp(IntegerAttr(0, i8), i8))
+                    value = self.emit(llvm.ICmpOp(value, zero, icmp_predicate("ne")))
+                self.values[load.res] = value
             case "memref.store":
                 store = cast("memref.StoreOp", op)
                 pointer, _ = self.address(store.memref, list(store.indices))
-                self.emit_op(llvm.StoreOp(self.values[store.value], pointer))
+                value = self.values[store.value]
+                if value.type == i1:
+                    value = self.emit(llvm.ZExtOp(value, i8))
+                self.emit_op(llvm.StoreOp(value, pointer))
             case _ if len(op.results) == 1 and not op.regions:
                 operands = [self.values[operand] for operand in op.operands]
                 self.values[op.results[0]] = self.scalars.convert(op, operands)
@@ -170,9 +179,13 @@ class _Converter:
         self.values.update(zip(op.output, merge.args, strict=True))
 
     def address(self, buffer: SSAValue, indices: list[SSAValue]) -> tuple[SSAValue, Attribute]:
-        """The pointer to an element of a dense memref, and the type stored there."""
+        """The pointer to an element of a dense memref, and the type stored there.
+
+        A condition is a byte, 0 or 1, in memory: LLVM has no vectors of conditions there.
+        """
         memref_type = cast("MemRefType[Attribute]", buffer.type)
         stored = storage_type(memref_type.element_type)
+        stored = i8 if stored == i1 else stored
         position: SSAValue | None = None
         for index, size in zip(indices, memref_type.get_shape(), strict=True):
             if position is not None:

@@ -1,0 +1,193 @@
+"""If and Loop, as far as a model says at import what they do: their subgraphs, put in their place.
+
+An If with a constant condition is one of its branches; any other one is both of them, and a choice
+between their results. A Loop is its body so many times in a row, for which its trip count and what
+its body says of going on must be constants.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+from xdsl.dialects import arith, tensor
+from xdsl.dialects.builtin import TensorType
+
+from convir.frontends.emitter import element_of, shape_of
+from convir.frontends.onnx.model import Subgraph
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from xdsl.ir import SSAValue
+
+    from convir.frontends.onnx.call import Call, Graph
+    from convir.frontends.onnx.model import Node
+
+    Import = Callable[[Sequence[Node]], None]
+
+MAX_NODES = 1 << 14
+"""Of all subgraphs that are put in their place, those of every trip of a loop."""
+
+
+def is_control(node: Node) -> bool:
+    """Whether a node is about subgraphs."""
+    return not node.domain and node.op in _EXPANSIONS
+
+
+def expand(call: Call, import_nodes: Import) -> None:
+    """Import the subgraphs of a node, and call their results what the node calls its own.
+
+    Raises:
+        OnnxError: the model does not say what the node does.
+    """
+    _EXPANSIONS[call.node.op](call, import_nodes)
+    call.refuse_attributes()
+
+
+def _if(call: Call, import_nodes: Import) -> None:
+    branches = [_subgraph(call, f"{name}_branch") for name in ("then", "else")]
+    if call.is_known(0):
+        chosen = branches[0 if call.known_scalar(0, "the condition") else 1]
+        results = _inlined(call, chosen, "branch", {}, import_nodes)
+        for name, result in zip(call.node.outputs, results, strict=False):
+            call.graph.alias(name, result)
+        return
+    condition = call.emit.reshape(call.input(0), [])
+    both = [
+        _inlined(call, branch, f"branch{number}", {}, import_nodes)
+        for number, branch in enumerate(branches)
+    ]
+    for name, *names in zip(call.node.outputs, *both, strict=False):
+        if call.graph.lost & set(names):
+            call.graph.lost.add(name)
+            continue
+        values = [_value(call, one) for one in names]
+        if values[0].type != values[1].type:
+            types = f"{values[0].type} and {values[1].type}"
+            raise call.error(f"its condition is computed, and its branches give {types}")
+        chosen = call.emit.elementwise(
+            [condition, *values],
+            lambda body, args: body.insert(arith.SelectOp(*args)),
+            element_of(values[0]),
+        )
+        call.graph.define(name, chosen)
+
+
+def _loop(call: Call, import_nodes: Import) -> None:
+    body, graph = _subgraph(call, "body"), call.graph
+    trips = int(call.known_scalar(0, "the trip count")) if call.has(0) else None
+    goes_on = call.known_scalar(1, "the condition") if call.has(1) else True
+    states: list[str] = list(call.node.inputs[2:])
+    collected: list[list[str]] = [[] for _ in body.outputs[1 + len(states) :]]
+    trip = 0
+    while goes_on and (trips is None or trip < trips):
+        prefix = f"trip{trip}"
+        counter, flag = (f"{call.node.outputs[0]}/{prefix} {name}" for name in ("number", "on"))
+        graph.constants[counter], graph.constants[flag] = np.array(trip, np.int64), np.array(True)
+        given = dict(zip(body.inputs, [counter, flag, *states], strict=False))
+        condition, *results = _inlined(call, body, prefix, given, import_nodes)
+        if graph.lost & {condition, *results}:
+            graph.lost.update(call.node.outputs)
+            return
+        if call.has(1):
+            goes_on = bool(_known(call, condition, trip).all())
+        states = results[: len(states)]
+        for names, result in zip(collected, results[len(states) :], strict=True):
+            names.append(result)
+        trip += 1
+    for name, state in zip(call.node.outputs, states, strict=False):
+        graph.alias(name, state)
+    for name, names in zip(call.node.outputs[len(states) :], collected, strict=False):
+        _collect(call, name, names)
+
+
+def _known(call: Call, condition: str, trip: int) -> np.ndarray:
+    array = call.graph.constants.get(condition)
+    if array is None:
+        raise call.error(f"whether it goes on after trip {trip} must be a constant")
+    return array
+
+
+def _collect(call: Call, name: str, names: Sequence[str]) -> None:
+    """Call the results of all trips, one after the other in a new dimension, `name`."""
+    graph = call.graph
+    if all(one in graph.constants for one in names) and names:
+        graph.constants[name] = np.stack([graph.constants[one] for one in names])
+        return
+    if not names:
+        raise call.error(f"'{name}' has the results of no trips, of which nothing says the shape")
+    values = [_value(call, one) for one in names]
+    if any(value.type != values[0].type for value in values):
+        raise call.error(f"the trips of '{name}' differ in their types")
+    element, shape = element_of(values[0]), shape_of(values[0])
+    rows = [call.emit.reshape(value, (1, *shape)) for value in values]
+    if len(rows) > 1:
+        result = TensorType(element, (len(rows), *shape))
+        rows = [call.emit.insert(tensor.ConcatOp(rows, 0, result))]
+    graph.define(name, rows[0])
+
+
+def _subgraph(call: Call, name: str) -> Subgraph:
+    return cast("Subgraph", call.attribute(name))
+
+
+def _value(call: Call, name: str) -> SSAValue:
+    value = call.graph.value(name)
+    if value is None:
+        raise call.error(f"nothing computes '{name}'")
+    return value
+
+
+def _inlined(
+    call: Call, subgraph: Subgraph, prefix: str, given: Mapping[str, str], import_nodes: Import
+) -> list[str]:
+    """Import a subgraph, and return what its outputs are called.
+
+    Args:
+        call: the node.
+        subgraph: of the node.
+        prefix: of the names of all that the subgraph defines, behind that of the node.
+        given: what its inputs are called in the graph around it.
+        import_nodes: appends ops.
+    """
+    graph: Graph = call.graph
+    graph.inlined += 1 + len(subgraph.nodes)
+    if graph.inlined > MAX_NODES:
+        raise call.error(f"its subgraphs come to more than {MAX_NODES} nodes, trip by trip")
+    defined = [*subgraph.constants, *(name for node in subgraph.nodes for name in node.outputs)]
+    names = {name: f"{call.node.outputs[0]}/{prefix}/{name}" for name in defined if name}
+    names.update(given)
+    nodes = [_renamed(node, names) for node in subgraph.nodes]
+    outputs = [names.get(name, name) for name in subgraph.outputs]
+    for name, array in subgraph.constants.items():
+        graph.constants[names[name]] = array
+    graph.announce(nodes, outputs)
+    import_nodes(nodes)
+    return outputs
+
+
+def _renamed(node: Node, names: Mapping[str, str]) -> Node:
+    """A node with other names of values, also where its subgraphs read them."""
+    attributes = {
+        name: _renamed_around(value, names) if isinstance(value, Subgraph) else value
+        for name, value in node.attributes.items()
+    }
+    inputs, outputs = (
+        tuple(names.get(name, name) for name in ends) for ends in (node.inputs, node.outputs)
+    )
+    return replace(node, inputs=inputs, outputs=outputs, attributes=attributes)
+
+
+def _renamed_around(subgraph: Subgraph, names: Mapping[str, str]) -> Subgraph:
+    """A subgraph that reads values of the graph around it by other names."""
+    own = {*subgraph.constants, *subgraph.inputs}
+    own |= {name for node in subgraph.nodes for name in node.outputs}
+    outer = {name: renamed for name, renamed in names.items() if name not in own}
+    nodes = tuple(_renamed(node, outer) for node in subgraph.nodes)
+    outputs = tuple(outer.get(name, name) for name in subgraph.outputs)
+    return replace(subgraph, nodes=nodes, outputs=outputs)
+
+
+_EXPANSIONS: Mapping[str, Callable[[Call, Import], None]] = {"If": _if, "Loop": _loop}
