@@ -2,7 +2,7 @@
 
 Where calls bind the first sizes of arguments, all alike, that is the batch. What is compiled for
 one batch serves those from a quarter of it to eight times as many; past that (`LESS`, `MORE`)
-passes choose anew. The two next batches are planned as well, and compared: what a batch changes
+passes choose anew. Two of the next batches are planned as well, and compared: what a batch changes
 must be sizes (`convir.runtime.batches.growth`).
 """
 
@@ -28,8 +28,11 @@ LESS, MORE = 4, 8
 """A batch is served by what was compiled for one that is at most so many times as large, or as
 small. The config that was chosen for 32 is predicted to take 1.01 of the best one's time at a
 batch of 8 (geometric mean of 28 lines of the suites), and 1.005 at 256."""
-BESIDE = 2
-"""Batches that are planned beside the first one."""
+PLANNED = 3
+"""Programs that are compared, of the first batch and two others."""
+BESIDE = 6
+"""Batches behind the first one that may be planned beside it: those are compared that
+passes choose the same configs for."""
 
 _log = logging.getLogger(__name__)
 

@@ -22,7 +22,7 @@ from convir.api.arguments import (
     check_type,
     check_values,
 )
-from convir.api.batches import LESS, MORE, Batches
+from convir.api.batches import LESS, MORE, PLANNED, Batches
 from convir.api.plans import load_plan, made_for, plan_for, plan_others
 from convir.api.progress import telling
 from convir.api.sources import source_of
@@ -221,7 +221,7 @@ class Job:
 
         Args:
             arguments: those whose first size is the batch.
-            bound: some neighbouring batches.
+            bound: the batch, and the next ones, which may be planned beside it.
             made: the executable for the first of them.
 
         Raises:
@@ -234,8 +234,9 @@ class Job:
             refused = self._build.computes_with_batch(arguments)
             if refused is not None:
                 return refused
-            programs = [made.program, *(self._build.program(each.shapes) for each in bound[1:])]
-        batches = [each.batch for each in bound]
+            programs, batches = self._chosen_alike(bound, made)
+        if len(programs) < PLANNED:
+            return Refusal("passes choose otherwise for the next batches")
         served = -(-batches[0] // LESS), batches[0] * MORE
         others = plan_others(
             self.device, made.loaded, programs, batches, served, self.workspace_bytes
@@ -248,6 +249,23 @@ class Job:
             return found if isinstance(found, Refusal) else Executable(found)
 
         return rebind
+
+    def _chosen_alike(
+        self, bound: Sequence[Bound], made: Executable
+    ) -> tuple[list[Program], list[int]]:
+        """The programs of the first batch and of the next ones that passes choose the same configs
+        for, as many as it takes, and these batches."""
+        programs, batches = [made.program], [bound[0].batch]
+        kind = self.device.kind
+        chosen = made.program.summary(kind)
+        for each in bound[1:]:
+            program = self._build.program(each.shapes)
+            if program.summary(kind) == chosen:
+                programs.append(program)
+                batches.append(each.batch)
+            if len(programs) == PLANNED:
+                break
+        return programs, batches
 
     def plan(self) -> Signature | HostPlan | CudaPlan:
         """What the program cache has from now on, for a device that this machine need not have.

@@ -95,7 +95,8 @@ def _models(folder: Path) -> None:
     from nam_cases import random_model  # noqa: PLC0415
     from onnx_cases import model_of, node  # noqa: PLC0415
 
-    net = model_of([node("Relu", ["x"], ["y"])], {"x": ("n", 3, "h", "w")}, ["y"])
+    relu = node("Relu", ["images"], ["scores"])
+    net = model_of([relu], {"images": ("n", 3, "h", "w")}, ["scores"])
     onnx.save(net, folder / "net.onnx")
     np.save(folder / "image.npy", np.zeros((1, 3, 480, 640), np.float32))
     model = random_model(np.random.default_rng(1))

@@ -11,7 +11,7 @@ import pytest
 from gpu import cupy_or_skip, nvrtc_or_skip
 
 from convir.analysis.refusal import Refusal
-from convir.api.batches import MORE, Batches, Bound, Shapes
+from convir.api.batches import BESIDE, MORE, Batches, Bound, Shapes
 from convir.api.build import Build
 from convir.api.compile import Job
 from convir.api.compile import compile as convir_compile
@@ -38,6 +38,11 @@ X, W = TensorSpec((-1, 4), F32), TensorSpec((6, 4), F32)
 
 def executable() -> Executable:
     return object.__new__(Executable)
+
+
+def beside(batch: int) -> list[int]:
+    """The batches that are planned, or may be, where `batch` was compiled."""
+    return [*range(batch, batch + BESIDE + 1)]
 
 
 class Compiler:
@@ -79,7 +84,7 @@ def test_batches_near_one_that_is_compiled_share_its_code() -> None:
     compiler = Compiler()
     compiler.run(32, 33, 8, 128, 31)
     assert compiler.compiled == [((32, 4), (6, 4))]
-    assert compiler.planned == [[32, 33, 34]]
+    assert compiler.planned == [beside(32)]
     assert compiler.bound == [33, 8, 128, 31]
 
 
@@ -94,7 +99,7 @@ def test_a_batch_of_one_serves_itself() -> None:
     compiler = Compiler()
     compiler.run(1, 2, 3)
     assert [shapes[0][0] for shapes in compiler.compiled] == [1, 2]
-    assert compiler.planned == [[2, 3, 4]]
+    assert compiler.planned == [beside(2)]
 
 
 @pytest.mark.parametrize("reason", ["other code", "raise"])
@@ -104,7 +109,7 @@ def test_what_cannot_be_bound_is_compiled(reason: str, caplog: pytest.LogCapture
     with caplog.at_level("INFO"):
         compiler.run(32, 33, 34)
     assert len(compiler.compiled) == 3
-    assert compiler.planned == [[32, 33, 34]]
+    assert compiler.planned == [beside(32)]
     wanted = "RuntimeError: broken" if reason == "raise" else reason
     assert f"a batch of 33 is not bound by that of 32: {wanted}" in caplog.messages
 
@@ -117,7 +122,7 @@ def test_a_process_that_compiles_nothing_plans_when_it_has_to() -> None:
     compiler.run(32)
     assert compiler.planned == []
     compiler.run(33, 34)
-    assert compiler.planned == [[32, 33, 34]]
+    assert compiler.planned == [beside(32)]
     assert compiler.bound == [33, 34]
 
 
@@ -220,6 +225,31 @@ class Driver:
         monkeypatch.setattr(toolkit, "architecture", lambda: "sm_90a")
         monkeypatch.setattr(launch_module, "Encoder", encoder)
         monkeypatch.setattr(CudaProgram, "scope", scope)
+
+
+@pytest.mark.parametrize(("turn", "planned"), [(1, 3), (2, 5), (9, 7)])
+def test_batches_that_passes_choose_alike_for_are_compared(turn: int, planned: int) -> None:
+    """Configs change with every `turn`th batch."""
+    asked: list[int] = []
+
+    class Chosen:
+        def __init__(self, shapes: Shapes) -> None:
+            self.batch = shapes[0][0]
+            asked.append(self.batch)
+
+        def summary(self, kind: str) -> list[str]:
+            return ["other" if turn > 1 and self.batch % turn else "first"]
+
+    class Compiling:
+        device = Device(CUDA, 0, DEFAULT_TARGET)
+        _build = SimpleNamespace(program=Chosen)
+
+    bound = [Bound(batch, ((batch, 4),)) for batch in beside(18)]
+    made = SimpleNamespace(program=Chosen(bound[0].shapes))
+    programs, batches = Job._chosen_alike(Compiling(), bound, made)  # pyright: ignore
+    assert [program.batch for program in programs] == batches  # pyright: ignore
+    assert batches == [each for each in asked if turn == 1 or each % turn == 0]
+    assert len(asked) == planned
 
 
 def at(address: int) -> Any:

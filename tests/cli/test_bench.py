@@ -149,7 +149,7 @@ def test_a_peer_is_compared_with_our_best_layout() -> None:
 @pytest.mark.parametrize(
     ("backend", "line", "steps"),
     [
-        ("plain", STRIDED, ["loops", "sm80_implicit_gemm"]),
+        ("plain", STRIDED, ["loops", "sm90_implicit_gemm"]),
         ("library", STRIDED, ["gemm", "loops"]),
         ("library", LINE, ["loops"]),
     ],

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from convir.analysis.refusal import Refusal
+from convir.api.batches import PLANNED
 from convir.api.build import Build
 from convir.api.sources import source_of
 from convir.lowering.kernels.target import DEFAULT_TARGET
@@ -56,8 +57,14 @@ def lowered(source: str, batch: int) -> Program:
 
 
 def batches(source: str, first: int) -> CudaBatches | Refusal:
-    beside = (first, first + 1, first + 2)
-    programs = [lowered(source, batch) for batch in beside]
+    """Of the first batch and the next two that passes choose the same configs for."""
+    programs, beside = [lowered(source, first)], [first]
+    chosen = programs[0].summary(CUDA)
+    for batch in range(first + 1, first + 7):
+        program = lowered(source, batch)
+        if program.summary(CUDA) == chosen and len(programs) < PLANNED:
+            programs.append(program)
+            beside.append(batch)
     plan = plan_program(programs[0], DEFAULT_TARGET)
     code = {text: Cubin(str(number)) for number, text in enumerate(plan.sources)}
     return batches_of(replace(plan, cubins=code), programs, beside, DEFAULT_TARGET)
