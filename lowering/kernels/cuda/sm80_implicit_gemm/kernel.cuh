@@ -38,15 +38,13 @@ struct Loader {
   Source source;
   Walk walk;
   Fixed fixed[kFixed];
-  int first;  // the byte of the first vector
+  int line, at, first;  // and the byte of the first vector
   Vector<E, T::kWidth> staged[T::kIsAsync ? 1 : T::kPasses];
-
-  static __device__ __forceinline__ int line_of() { return threadIdx.x / T::kVectors; }
-  static __device__ __forceinline__ int at_of() { return threadIdx.x % T::kVectors * T::kWidth; }
 
   __device__ __forceinline__ Loader(Source from, int outer, int begin)
       : source(from), walk(from.walk(begin)) {
-    const int line = line_of(), at = at_of();
+    line = threadIdx.x / T::kVectors;
+    at = threadIdx.x % T::kVectors * T::kWidth;
     first = T::byte(line, at);
 #pragma unroll
     for (int pass = 0; pass < kFixed; ++pass) {
@@ -58,15 +56,15 @@ struct Loader {
   // Begins to fill `tile` with the next part of the reduction.
   __device__ __forceinline__ void fetch(char* tile) {
     if constexpr (T::kLineIsReduced) {
-      const auto moving = walk.at(at_of());
+      const auto moving = walk.at(at);
       copy_lines([&](int pass, int, auto copy) { move(tile, pass, fixed[pass], moving, copy); });
     } else if constexpr (kIsEven) {
       bool inside;
-      const E* from = source.find(fixed[0], walk.at(line_of()), inside);
+      const E* from = source.find(fixed[0], walk.at(line), inside);
       const unsigned to = shared_address(tile);
       static_for<T::kPasses>([&](auto pass) {
         constexpr int kLine = decltype(pass)::value * T::kLinesAtOnce;
-        if (T::kLines % T::kLinesAtOnce != 0 && line_of() + kLine >= T::kLines) return;
+        if (T::kLines % T::kLinesAtOnce != 0 && line + kLine >= T::kLines) return;
         copy_async<T::kWidth * sizeof(E), kLine * T::kChunks * 16, kLine * kStepBytes>(
             to + (first ^ (T::turn(kLine) * 16)), from, inside);
       });
@@ -83,7 +81,7 @@ struct Loader {
     if constexpr (!T::kIsAsync) {
 #pragma unroll
       for (int pass = 0; pass < T::kPasses; ++pass) {
-        const int to = line_of() + pass * T::kLinesAtOnce;
+        const int to = line + pass * T::kLinesAtOnce;
         if (to < T::kLines) {
           *reinterpret_cast<Vector<E, T::kWidth>*>(tile + place(pass)) = staged[pass];
         }
@@ -94,10 +92,10 @@ struct Loader {
   // one(pass, line, copy) for a thread's vectors, one of a line.
   template <class One>
   __device__ __forceinline__ void copy_lines(One&& one) const {
-    copy_pieces<T::kLines, T::kLinesAtOnce, T::kIsAsync ? T::kWidth * sizeof(E) : 4>(line_of(), one);
+    copy_pieces<T::kLines, T::kLinesAtOnce, T::kIsAsync ? T::kWidth * sizeof(E) : 4>(line, one);
   }
   __device__ __forceinline__ int place(int pass) const {
-    return T::byte_of_pass(first, pass, line_of(), at_of());
+    return T::byte_of_pass(first, pass, line, at);
   }
   template <class Moving, class Copy>
   __device__ __forceinline__ void move(char* tile, int pass, const Fixed& outer,

@@ -39,8 +39,9 @@ ADDING_THREADS = 256
 """Threads of a block that adds parts."""
 MAX_ADD_WIDTH = 2
 """Results that one of its threads stores, at most."""
-FMA_SPILL_BYTES = 8
-"""One register, stored and loaded: ptxas parts with it where another block then fits."""
+FMA_SPILL_BYTES = 16
+"""Two registers, stored once and loaded once a step, beside its 512 products: ptxas parts with them
+where another block then fits (of 168 registers it keeps 128)."""
 FEW_SECTOR_WRITES = 2
 """Phases of a sector that come one after the other: in turns they were measured 1 % slower."""
 MAX_GRID = (1 << 31) - 1
