@@ -75,20 +75,14 @@ class Record:
 
     @property
     def best(self) -> Measurement | None:
-        """The fastest config, or the heuristic's where that is as fast; None if none ran.
-
-        It is where the medians are within `TIE`, or the spreads, from the 20th percentile to the
-        80th, overlap.
-        """
+        """The config of the least median, or the predicted one where its median is within `TIE` of
+        that; None if none ran."""
         ran = [(m.us, m) for m in self.measurements if m.us is not None]
         if not ran:
             return None
-        (fastest, _, p80), best = min(ran, key=lambda each: each[0][0])
+        (fastest, _, _), best = min(ran, key=lambda each: each[0][0])
         rule = self.measurements[0]
-        if rule.us is None:
-            return best
-        median, p20, _ = rule.us
-        return rule if median <= fastest * (1 + TIE) or p20 <= p80 else best
+        return rule if rule.us is not None and rule.us[0] <= fastest * (1 + TIE) else best
 
     def line(self) -> str:
         """The record as a line of JSON, which `parse` reads."""

@@ -90,15 +90,6 @@ def test_the_rule_is_kept_where_it_is_as_fast_as_the_fastest() -> None:
     assert record(("a", None)).best is None
 
 
-def test_the_rule_is_kept_where_spreads_overlap() -> None:
-    rule = Measurement("rule", "code", (10.0, 9.4, 10.5))
-    other = Measurement("other", "code", (9.6, 9.5, 9.7))
-    for p80, best in ((9.5, rule), (9.4, rule), (9.3, other)):
-        fastest = Measurement("fastest", "code", (9.2, 9.1, p80))
-        found = Record(MACHINE, "s", "a line", (rule, other, fastest)).best
-        assert found == (rule if best is rule else fastest)
-
-
 def test_machines_name_files() -> None:
     assert Machine("NVIDIA H200", 132).slug == "nvidia-h200-132"
     assert Machine("AMD EPYC(tm) 9654 / x", 8).slug == "amd-epyc-tm-9654-x-8"
