@@ -39,6 +39,7 @@ using Words = std::vector<int64_t>;
 using Bias = std::optional<Tensor>;
 
 constexpr int kMapBytes = 128; // A CUtensorMap.
+constexpr int kMaps = 8;       // Of a launch: more of them lie on the heap.
 constexpr size_t kLine = 64;   // What memory on the host begins with: a cache line.
 
 // Functions of the CUDA driver, and PyTorch's current stream; Python looks them up.
@@ -93,6 +94,7 @@ struct Step {
   unsigned shared;
   bool cooperative;
   std::vector<Value> values;
+  size_t maps; // How many of the values are maps.
   Run host;
 };
 
@@ -179,8 +181,9 @@ bool launch(const Step &step, const uint64_t *memories, void *stream) {
   const size_t count = step.values.size();
   c10::SmallVector<uint64_t, 16> numbers(count);
   c10::SmallVector<void *, 16> values(count);
-  Map maps[8];
-  int used = 0;
+  Map few[kMaps];
+  std::vector<Map> many(step.maps > kMaps ? step.maps : 0);
+  Map *map = many.empty() ? few : many.data();
   for (size_t i = 0; i < count; i++) {
     const Value &value = step.values[i];
     values[i] = &numbers[i];
@@ -189,7 +192,7 @@ bool launch(const Step &step, const uint64_t *memories, void *stream) {
     } else if (value.kind == Value::kAddress) {
       numbers[i] = value.place.in(memories);
     } else {
-      values[i] = std::memcpy(&maps[used++], &value.map, kMapBytes);
+      values[i] = std::memcpy(map++, &value.map, kMapBytes);
       if (driver.place_map(values[i], reinterpret_cast<void *>(value.place.in(memories))))
         return false;
     }
@@ -402,8 +405,9 @@ Step read_step(Reader &reader) {
       continue;
     }
     value.place = reader.place();
-    if (value.kind == Value::kMap)
-      std::memcpy(&value.map, reinterpret_cast<void *>(reader.next()), kMapBytes);
+    if (value.kind != Value::kMap) continue;
+    step.maps++;
+    std::memcpy(&value.map, reinterpret_cast<void *>(reader.next()), kMapBytes);
   }
   return step;
 }
