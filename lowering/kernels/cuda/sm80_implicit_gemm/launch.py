@@ -39,9 +39,10 @@ ADDING_THREADS = 256
 """Threads of a block that adds parts."""
 MAX_ADD_WIDTH = 2
 """Results that one of its threads stores, at most."""
-FMA_SPILL_BYTES = 16
-"""Two registers, stored once and loaded once a step, beside its 512 products: ptxas parts with them
-where another block then fits (of 168 registers it keeps 128)."""
+SPILL_BYTES = 16
+"""Two registers, stored once and loaded once a step: ptxas parts with them where another block then
+fits, beside the 512 products of a step of FMAs (of 168 registers it keeps 128), and where a tile of
+8 columns loads single elements (it keeps 48)."""
 FEW_SECTOR_WRITES = 2
 """Phases of a sector that come one after the other: in turns they were measured 1 % slower."""
 MAX_GRID = (1 << 31) - 1
@@ -86,7 +87,7 @@ def kernels(
             parts if is_split else out,
             *operands,
         ),
-        spill_bytes=0 if config.is_mma else FMA_SPILL_BYTES,
+        spill_bytes=SPILL_BYTES,
     )
     if not is_split:
         return KernelPlan((*first, multiply), sizes)
