@@ -30,6 +30,7 @@ from convir.lowering.kernels.cuda.sm80_implicit_gemm.family import SM80_IMPLICIT
 from convir.lowering.kernels.cuda.sm90_fused_dgrad.family import SM90_FUSED_DGRAD
 from convir.lowering.kernels.cuda.sm90_grouped_direct.family import SM90_GROUPED_DIRECT
 from convir.lowering.kernels.cuda.sm90_grouped_wgrad.family import SM90_GROUPED_WGRAD
+from convir.lowering.kernels.cuda.sm90_halo_implicit_gemm.family import SM90_HALO_IMPLICIT_GEMM
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.family import SM90_IMPLICIT_GEMM
 from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.family import SM90_ROW_PACKED_WGRAD
 from convir.lowering.kernels.cuda.sm90_wgrad.family import SM90_WGRAD
@@ -50,6 +51,7 @@ _WITHOUT_COPIES: tuple[KernelFamily, ...] = (
     SM90_GROUPED_DIRECT,
     GROUPED_DIRECT,
     FEW_INPUT_CHANNELS,
+    SM90_HALO_IMPLICIT_GEMM,
     HALO_IMPLICIT_GEMM,
     SM90_FUSED_DGRAD,
     SM90_GROUPED_WGRAD,

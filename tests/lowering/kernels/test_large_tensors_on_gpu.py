@@ -50,6 +50,8 @@ FORWARD, GRADIENT, WEIGHTS = "-F 1", "-F 2", "-F 4"
 CASES = {
     "sm90_implicit_gemm gradient": (f"convfp16 -c 64 -k 64 -y 1 -x 1 {HALF} {GRADIENT}", 2),
     "sm90_implicit_gemm phases": (f"convfp16 -c 64 -k 64 -y 5 -x 5 -p 2 -q 2 {HALF} {GRADIENT}", 2),
+    "sm90_halo_implicit_gemm forward": (f"convfp16 -c 64 -k 64 {THREE} {FORWARD}", 0),
+    "sm90_halo_implicit_gemm gradient": (f"convbfp16 -c 64 -k 64 {THREE} {GRADIENT}", 2),
     "sm90_fused_dgrad phases": (f"convfp16 -c 64 -k 64 {THREE} {HALF} {GRADIENT}", 2),
     "sm90_implicit_gemm forward": (f"convfp16 -c 128 -k 64 -y 2 -x 2 {HALF} {FORWARD}", 0),
     "grouped_direct forward": (f"convfp16 -c 64 -k 64 {THREE} -g 8 {FORWARD}", 0),

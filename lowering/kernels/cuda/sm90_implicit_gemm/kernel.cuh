@@ -55,35 +55,6 @@ struct Config {
   static_assert(kBlockN % kStoreChannels == 0 && kStoreChannels % 16 == 0);
 };
 
-// The operands of a lane's accumulators: of its rows of C, in the columns that are stored next.
-template <class Problem>
-struct LaneColumns {
-  long long element[2];  // of C, column 0 of the lane's rows
-  long long shift;
-  int channel, out_channels;
-
-  __device__ __forceinline__ explicit LaneColumns(const Row<Problem>& row) {
-    if constexpr (Problem::Operands::kCount > 0) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        element[half] = __shfl_sync(kAllLanes, row.offset, threadIdx.x % 32 / 4 + half * 8);
-      }
-    }
-  }
-
-  // The next columns begin `shift` elements behind column 0, with channel `channel`.
-  __device__ __forceinline__ void begin(long long of_shift, int of_channel, int of_columns) {
-    shift = of_columns > 0 ? of_shift : 0;
-    channel = of_columns > 0 ? of_channel : 0;
-    out_channels = of_columns;
-  }
-  // What lies outside of C reads operands of what does not.
-  __device__ __forceinline__ OperandPlace operator()(int half, int column) const {
-    const int at = column < out_channels ? column + threadIdx.x % 4 * 2 : 0;
-    return {element[half] + shift + at, channel + at};
-  }
-};
-
 template <class Problem, class Config>
 struct Kernel {
   using Input = typename Problem::Input;

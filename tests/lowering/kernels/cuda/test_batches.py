@@ -58,6 +58,9 @@ ONE_CUBIN: dict[str, dict[str, str]] = {
         f"{VOLUME} -H 7 -W 6 -g 8 -F 1": "4 stages=3 group_blocks=64 blocks=132x1",
     },
     "sm90_grouped_wgrad": {f"{GROUPS} -F 4": "8 stages=3 blocks=132x1"},
+    "sm90_halo_implicit_gemm": {
+        f"{DENSE} -F 1": "8x8 chunk=64 columns=64 stages=2 consumers=4 store=64 blocks=132"
+    },
     "sm90_fused_dgrad": {LINE: "stages=8 store=32 blocks=132"},
     "sm90_implicit_gemm": {
         f"{DENSE} -F 1": "128x64 stages=6 schedule=pingpong store=64 blocks=132",

@@ -61,6 +61,7 @@ def test_what_is_taken_and_what_is_not() -> None:
         (DEPTHWISE, ALL, "simt_direct", ""),
         (NARROW, ALL, "few_output_channels", ""),
         (FORWARD, ALL, "sm90_implicit_gemm", ""),
+        (FORWARD, ALL, "sm90_halo_implicit_gemm", ""),
         (STRIDED, ALL, "sm90_fused_dgrad", ""),
         (VOLUME, ALL, "sm90_fused_dgrad", ""),
         (WIDE, ALL, "sm90_implicit_gemm", ""),
@@ -85,6 +86,7 @@ def test_what_is_taken_and_what_is_not() -> None:
     ("case", "family"),
     [
         (FORWARD, "sm90_implicit_gemm"),
+        (FORWARD, "sm90_halo_implicit_gemm"),
         (STRIDED, "sm90_fused_dgrad"),
         (VOLUME, "sm90_fused_dgrad"),
         (WIDE, "sm90_implicit_gemm"),

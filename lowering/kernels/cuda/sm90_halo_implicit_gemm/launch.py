@@ -1,0 +1,93 @@
+"""`sm90_halo_implicit_gemm`: contractions of several taps from halos in shared memory, on Hopper.
+
+Where columns are few, an implicit GEMM waits for rows of A, which it loads again for every tap.
+Here the pixels that a tile reads are loaded once, and a tap is a shift of an address. The kernel is
+in `kernel.cuh`; see `README.md`.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Literal, cast
+
+from convir.analysis.refusal import Refusal
+from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer, TensorMap
+from convir.lowering.kernels.cuda.sm90_halo_implicit_gemm.layout import (
+    Layout,
+    block_columns,
+    column_tiles,
+    refusal,
+    shared_bytes,
+    tiles_of,
+)
+from convir.lowering.kernels.cuda.sm90_halo_implicit_gemm.problem import halo_problem
+from convir.lowering.kernels.cuda.sm90_halo_implicit_gemm.source import SYMBOL, source_of
+from convir.lowering.kernels.cuda.tensor_maps import stride_bytes
+
+if TYPE_CHECKING:
+    from convir.lowering.bodies.contraction.spec import Contraction
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
+    from convir.lowering.kernels.cuda.sm90_halo_implicit_gemm.config import HaloConfig
+    from convir.lowering.kernels.cuda.sm90_halo_implicit_gemm.problem import HaloProblem
+    from convir.lowering.kernels.target import Target
+
+_Swizzle = Literal[32, 64, 128]
+
+
+def kernels(
+    spec: Contraction, epilogue: Epilogue, config: HaloConfig, target: Target
+) -> KernelPlan | Refusal:
+    """The launch of `config`."""
+    problem = halo_problem(spec, epilogue)
+    if isinstance(problem, Refusal):
+        return problem
+    refused = refusal(problem, config, target)
+    if refused is not None:
+        return refused
+    parts = column_tiles(problem, config)
+    tiles = problem.images.value * prod(tiles_of(problem, config))
+    kernel = CudaKernel(
+        source_of(spec, epilogue, problem, config),
+        SYMBOL,
+        (min(tiles, config.blocks // parts) * parts, 1, 1),
+        (config.threads, 1, 1),
+        shared_bytes(problem, config),
+        (
+            Pointer("c"),
+            *(Pointer("epilogue", i) for i in range(len(epilogue.operands))),
+            problem.images,
+            _weight_map(spec, problem, config),
+            _halo_map(spec, problem, config),
+        ),
+    )
+    return KernelPlan((kernel,))
+
+
+def _halo_map(spec: Contraction, problem: HaloProblem, config: HaloConfig) -> TensorMap:
+    """A chunk of the input channels of a box of pixels."""
+    strides = tuple(stride_bytes(stride, spec.a.type) for stride in problem.row_strides)
+    return TensorMap(
+        Pointer("a"),
+        spec.a.type,
+        (problem.in_channels, *problem.extents),
+        strides,
+        (config.chunk, *Layout.of(problem, config).box, 1),
+        swizzle=cast("_Swizzle", config.row_bytes),
+    )
+
+
+def _weight_map(spec: Contraction, problem: HaloProblem, config: HaloConfig) -> TensorMap:
+    """A chunk of a matrix of B: all columns of a block, or as many as are contiguous."""
+    b = spec.b
+    tap_bytes = stride_bytes(problem.tap_stride, b.type)
+    if problem.filter_by_in_channel:
+        sizes = (problem.in_channels, problem.matrices, problem.out_channels)
+        strides = (tap_bytes, stride_bytes(b.out_channel_stride, b.type))
+        box, row_bytes = (config.chunk, 1, config.columns), config.row_bytes
+    else:
+        width = block_columns(config)
+        sizes = (problem.out_channels, problem.matrices, problem.in_channels)
+        strides = (tap_bytes, stride_bytes(b.in_channel_stride, b.type))
+        box, row_bytes = (width, 1, config.chunk), 2 * width
+    swizzle = cast("_Swizzle", row_bytes)
+    return TensorMap(Pointer("b"), b.type, sizes, strides, box, swizzle=swizzle)
