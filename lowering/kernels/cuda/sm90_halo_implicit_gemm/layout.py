@@ -21,6 +21,8 @@ MOST_BOX = 256
 """Elements of a box along an axis."""
 MOST_ACCUMULATORS = {2: 64, 3: 64, 4: 48}
 """Of a thread, by how many warpgroups share the registers."""
+MOST_CHUNK_COLUMNS = 384
+"""Columns of a tile's instructions and chunks, up to which accumulators stay in registers."""
 PARTS = 4
 """Of the matrices of a chunk, which arrive one after the other."""
 _ATOM_BYTES, _CHUNK_BYTES, _BARRIER_BYTES = 1024, 16, 8
@@ -113,6 +115,8 @@ def refusal(problem: HaloProblem, config: HaloConfig, target: Target) -> Refusal
     held = layout.tiles * config.columns // 2
     if held > MOST_ACCUMULATORS[config.consumers]:
         return Refusal(f"{held} accumulators of a thread exceed its registers")
+    if layout.tiles * config.columns * chunks_of(problem, config) > MOST_CHUNK_COLUMNS:
+        return Refusal("its chunks are too many: accumulators would lie in local memory")
     if config.columns % config.store_channels:
         return Refusal(f"{config.store_channels} staged channels do not divide {config.columns}")
     if column_tiles(problem, config) > config.blocks:
