@@ -97,7 +97,11 @@ class OpenModel:
 
 
 def source_of(
-    given: Any, shapes: Shapes, size: float, values: Mapping[str, Any] | None = None
+    given: Any,
+    shapes: Shapes,
+    size: float,
+    values: Mapping[str, Any] | None = None,
+    example_inputs: Sequence[Any] | None = None,
 ) -> Source:
     """A source, whatever kind it is of, with what its module depends on.
 
@@ -106,11 +110,12 @@ def source_of(
         shapes: of the inputs of a model, in order, where it leaves sizes open.
         size: which of the models that a .nam file contains.
         values: inputs of an ONNX model that become constants, by name.
+        example_inputs: the arguments of a module of PyTorch.
 
     Raises:
         DiagnosticError: a model cannot be read.
         OSError: a file of text cannot be read.
-        TypeError: `given` is not a source.
+        TypeError: `given` is not a source, or a module of PyTorch comes without example inputs.
         ValueError: a .nam model is given no shape of a block.
     """
     match kind_of(given):
@@ -128,6 +133,15 @@ def source_of(
         case SourceKind.NAM_FILE:
             frames = block_frames(Path(given), shapes)
             return nam_source(Path(given), frames, frames, size)
+        case SourceKind.PYTORCH:
+            return _torch(given, example_inputs)
+
+
+def _torch(given: Any, example_inputs: Sequence[Any] | None) -> Source:
+    from convir.frontends.pytorch.importer import module_of, read_torch  # noqa: PLC0415  (PyTorch)
+
+    program = read_torch(given, example_inputs)
+    return Source("<module>", program.content(), lambda: module_of(program))
 
 
 def _module(given: ModuleOp) -> Source:
