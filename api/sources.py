@@ -21,7 +21,7 @@ from convir.frontends.sources import (
     read_onnx,
     read_text,
 )
-from convir.runtime.cache.digest import digest_of_file
+from convir.runtime.cache.digest import digest_of, digest_of_file
 from convir.runtime.cache.program_cache import files_key, load_program, store_program
 from convir.runtime.cache.program_entry import ModelFiles
 
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from convir.dialects.diagnostics import DiagnosticError
+    from convir.frontends.elements import Array
     from convir.frontends.onnx.ends import Ends
+    from convir.frontends.pytorch.program import AtenProgram
     from convir.frontends.sources import Shapes
 
 _BLOB = b"conv.blob"
@@ -138,10 +140,26 @@ def source_of(
 
 
 def _torch(given: Any, example_inputs: Sequence[Any] | None) -> Source:
-    from convir.frontends.pytorch.importer import module_of, read_torch  # noqa: PLC0415  (PyTorch)
+    from convir.frontends.pytorch.importer import read_torch  # noqa: PLC0415  (brings PyTorch along)
 
-    program = read_torch(given, example_inputs)
-    return Source("<module>", program.content(), lambda: module_of(program))
+    return graph_source(read_torch(given, example_inputs))
+
+
+def graph_source(program: AtenProgram) -> Source:
+    """A graph of PyTorch's that was read: its nodes, and digests of its constants."""
+    from convir.frontends.pytorch.importer import module_of  # noqa: PLC0415  (as above)
+
+    model = program.model
+    constants = [
+        (name, array.dtype.str, array.shape, _digest_of_array(array))
+        for name, array in model.constants.items()
+    ]
+    said = repr(("aten", model.opset, model.nodes, constants, model.inputs, model.outputs))
+    return Source(model.file, said.encode(), lambda: module_of(program))
+
+
+def _digest_of_array(array: Array) -> bytes:
+    return digest_of(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
 
 
 def _module(given: ModuleOp) -> Source:

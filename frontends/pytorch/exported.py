@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """PyTorch's decompositions of the operators that have no spelling here."""
-    table = dict(torch.export.default_decompositions())
+    table: dict[Any, Callable[..., Any]] = dict(cast("Any", torch.export).default_decompositions())
     return {op: rule for op, rule in table.items() if str(op) not in OPERATORS}
 
 
@@ -51,13 +51,15 @@ def read_exported(program: torch.export.ExportedProgram) -> AtenProgram:
         UnsupportedError: it changes its inputs or buffers, or something has no spelling.
     """
     with torch.no_grad():
-        plain = program.run_decompositions(decompositions())
+        plain: torch.export.ExportedProgram = cast("Any", program).run_decompositions(
+            decompositions()
+        )
     signature = plain.graph_signature
     changed = {*signature.buffers_to_mutate, *signature.user_inputs_to_mutate}
     if changed:
         raise UnsupportedError(f"it writes to {', '.join(sorted(changed))}: call .eval() first")
     known: dict[str, torch.Tensor] = {}
-    states = {**plain.state_dict, **plain.constants}
+    states: dict[str, Any] = {**plain.state_dict, **plain.constants}
     for table in (
         signature.inputs_to_parameters,
         signature.inputs_to_buffers,

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
-import numpy as np
 import torch
 from torch import fx
+from torch._ops import OpOverload
 
 from convir.frontends.pytorch.call import AtenCall
 from convir.frontends.pytorch.errors import UnsupportedError
 from convir.frontends.pytorch.ops import OPERATORS
 from convir.frontends.pytorch.spelling import Spelling, Value, element_of
-from convir.runtime.cache.digest import digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from convir.frontends.elements import Array
     from convir.frontends.onnx.model import Model
     from convir.frontends.pytorch.spelling import Dtype, Shape
+
+_tree: Any = import_module("torch.utils._pytree")
 
 _RANDOM = (torch.Tag.nondeterministic_seeded,)
 
@@ -41,6 +42,26 @@ class TensorPlace:
         """Of the tensor permuted so."""
         return tuple(self.shape[axis] for axis in self.order)
 
+    @property
+    def dense_strides(self) -> tuple[int, ...]:
+        """Of a tensor of this shape without gaps, whose dimensions lie in this order."""
+        strides = [0] * len(self.shape)
+        step = 1
+        for axis in reversed(self.order):
+            strides[axis] = step
+            step *= max(self.shape[axis], 1)
+        return tuple(strides)
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether PyTorch's strides are those, but where there is one element."""
+        return all(
+            size <= 1 or stride == dense
+            for size, stride, dense in zip(
+                self.shape, self.strides, self.dense_strides, strict=True
+            )
+        )
+
 
 @dataclass(frozen=True)
 class AtenProgram:
@@ -49,20 +70,6 @@ class AtenProgram:
     model: Model
     inputs: tuple[TensorPlace, ...]
     outputs: tuple[TensorPlace, ...]
-
-    def content(self) -> bytes:
-        """All that its module depends on: its nodes, and digests of its constants."""
-        constants = [
-            (name, array.dtype.str, array.shape, _digest(array))
-            for name, array in self.model.constants.items()
-        ]
-        ends = self.model.inputs, self.model.outputs
-        return repr(("aten", self.model.opset, self.model.nodes, constants, ends)).encode()
-
-
-def _digest(array: Array) -> bytes:
-    data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-    return digest_of(data.data)
 
 
 def place_of(tensor: torch.Tensor, what: str, *, dense: bool = True) -> TensorPlace:
@@ -132,6 +139,8 @@ class _Reader:
         self._keeps_layouts = keeps_layouts
         self._values: dict[fx.Node, Any] = {}
         """A `Value`, a tensor that is known, or a list of these."""
+        self._lost: set[fx.Node] = set()
+        """Calls that have no spelling, and all that depends on them."""
 
     def program(self, graph: fx.Graph) -> AtenProgram:
         """All of it.
@@ -152,8 +161,9 @@ class _Reader:
                 else:
                     raise UnsupportedError(f"'{node.name}' is no known tensor")
             elif node.op == "output":
-                outputs = cast("Sequence[Any]", node.args[0])
-            else:
+                given = node.args[0]
+                outputs = cast("Sequence[Any]", given if _is_list(given) else [given])
+            elif node.users:  # Else it only checks something.
                 self._try_call(node, refused)
         if refused:
             raise UnsupportedError(
@@ -181,14 +191,21 @@ class _Reader:
         place = place_of(tensor, "an operand", dense=False)
         return Value(name, place.shape, place.dtype)
 
+    def _place(self, node: fx.Node, what: str) -> TensorPlace:
+        """How what a node gives lies; in its logical order where there are gaps."""
+        tensor = node.meta["val"]
+        if self._keeps_layouts:
+            try:
+                return place_of(tensor, what)
+            except UnsupportedError:
+                pass
+        return place_of(tensor, what, dense=False)
+
     def _input(self, node: fx.Node, inputs: list[Value], places: list[TensorPlace]) -> None:
         tensor = node.meta["val"]
         if not isinstance(tensor, torch.Tensor):
             raise UnsupportedError("sizes that are open")
-        try:
-            place = place_of(tensor, "an input", dense=self._keeps_layouts)
-        except UnsupportedError:
-            place = place_of(tensor, "an input", dense=False)
+        place = self._place(node, "an input")
         value = Value(node.name, place.dense_shape, place.dtype)
         inputs.append(value)
         places.append(place)
@@ -202,21 +219,22 @@ class _Reader:
         value = self._spelled(self._values[node])
         if not isinstance(value, Value):
             raise UnsupportedError("a result that is no tensor")
-        place = place_of(node.meta["val"], f"the result '{node.name}'", dense=self._keeps_layouts)
+        place = self._place(node, f"the result '{node.name}'")
         self._spell.label = node.name
         turned = self._spell.transpose(value, place.order)
         # A value of its own: not an input, a constant, or another output's.
         return self._spell.node("Identity", [turned], turned.shape), place
 
     def _try_call(self, node: fx.Node, refused: dict[str, list[str]]) -> None:
+        """Spell a call, or remember why not; what reads its result is not tried then."""
+        if not self._lost.isdisjoint(node.all_input_nodes):
+            self._lost.add(node)
+            return
         try:
             self.call(node)
         except UnsupportedError as error:
             refused.setdefault(str(error), []).append(node.name)
-            self.invent(node)
-        except KeyError as error:
-            refused.setdefault(f"has no argument {error}", []).append(node.name)
-            self.invent(node)
+            self._lost.add(node)
 
     def call(self, node: fx.Node) -> None:
         """Spell one call.
@@ -232,7 +250,7 @@ class _Reader:
                 raise UnsupportedError(f"result {index} of {listed.target}")
             self._values[node] = found[index]
             return
-        if not isinstance(target, torch._ops.OpOverload):
+        if not isinstance(target, OpOverload):
             raise UnsupportedError(f"{target} is no ATen operator")
         args, kwargs = fx.map_arg((node.args, node.kwargs), self._values.__getitem__)
         if self._is_known(target, args, kwargs):
@@ -243,7 +261,7 @@ class _Reader:
 
     def _is_known(self, target: Any, args: Any, kwargs: Any) -> bool:
         """Whether a call computes with what is known alone."""
-        leaves = torch.utils._pytree.tree_leaves((args, kwargs))
+        leaves: list[Any] = _tree.tree_leaves((args, kwargs))
         if any(isinstance(leaf, Value) for leaf in leaves):
             return False
         if any(isinstance(leaf, torch.SymInt | torch.SymFloat | fx.Node) for leaf in leaves):
@@ -256,7 +274,8 @@ class _Reader:
         if function is None:
             raise UnsupportedError(f"the operator {name} is not supported")
         found = node.meta.get("val")
-        results = tuple(_result(each) for each in (found if _is_list(found) else [found]))
+        listed: Sequence[Any] = found if _is_list(found) else [found]
+        results = tuple(map(_result, listed))
         arguments = _by_name(target, self._spelled(args), self._spelled(kwargs))
         made = function(AtenCall(self._spell, name, arguments, results))
         if not _is_list(found):
@@ -270,9 +289,11 @@ class _Reader:
 
     def _spelled(self, given: Any) -> Any:
         """`given` with tensors that are known as constants."""
-        return torch.utils._pytree.tree_map(
-            lambda x: self._spell.tensor(x) if isinstance(x, torch.Tensor) else x, given
-        )
+
+        def spelled(leaf: Any) -> Any:
+            return self._spell.tensor(leaf) if isinstance(leaf, torch.Tensor) else leaf
+
+        return _tree.tree_map(spelled, given)
 
 
 def _check(made: Value, result: tuple[Shape, Dtype] | None, name: str) -> None:
@@ -280,7 +301,7 @@ def _check(made: Value, result: tuple[Shape, Dtype] | None, name: str) -> None:
     assert (made.shape, made.dtype) == result, f"{name}: {made.shape} {made.dtype}, not {result}"
 
 
-def _is_list(found: Any) -> bool:
+def _is_list(found: Any) -> TypeGuard[Sequence[Any]]:
     return isinstance(found, list | tuple)
 
 

@@ -38,6 +38,8 @@ ELEMENTS: Mapping[torch.dtype, int] = {
     torch.bfloat16: 16,
 }
 """The `TensorProto.DataType` of a dtype."""
+_DTYPES: Mapping[str, torch.dtype] = {str(each).partition(".")[2]: each for each in ELEMENTS}
+"""By NumPy's names."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +133,7 @@ class Spelling:
                 return self._shared[key]
         name = f"c{len(self._constants)}"
         self._constants[name] = array
-        value = Value(name, array.shape, dtype or torch.from_numpy(array).dtype)
+        value = Value(name, array.shape, dtype or _DTYPES[array.dtype.name])
         if key is not None:
             self._shared[key] = value
         return value

@@ -52,7 +52,9 @@ def _added_product(first: str, second: str) -> Operator:
     """beta * self + alpha * first @ second."""
 
     def spelled(call: AtenCall) -> Value:
-        result = _scaled(call, product(call.spell, call.floats(first), call.floats(second)), "alpha")
+        result = _scaled(
+            call, product(call.spell, call.floats(first), call.floats(second)), "alpha"
+        )
         if call.get("beta", 1) == 0:
             return result
         bias = _scaled(call, call.operand("self", call.dtype), "beta")

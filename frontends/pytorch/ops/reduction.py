@@ -128,7 +128,7 @@ def _all(call: AtenCall) -> Value:
 
 
 def _of_flags(op: str, call: AtenCall) -> Value:
-    flags = call.spell.cast(call.spell.cast(call.value(), torch.bool), torch.int32)
+    flags = call.spell.cast(call.spell.cast(call.value(), torch.bool), torch.float32)
     axes = call.axes() if "dim" in call.arguments else list(range(flags.rank))
     return call.spell.cast(_reduced(op, call, flags, axes), torch.bool)
 
@@ -256,7 +256,9 @@ OPERATORS: Mapping[str, Operator] = {
     **{f"aten.std.{kind}": _deviation for kind in ("dim", "correction")},
     "aten.var_mean.correction": _variance_and_mean,
     "aten.linalg_vector_norm.default": _norm,
-    **{f"aten.{name}": partial(_softmax, "Softmax") for name in ("_softmax.default", "softmax.int")},
+    **{
+        f"aten.{name}": partial(_softmax, "Softmax") for name in ("_softmax.default", "softmax.int")
+    },
     **{
         f"aten.{name}": partial(_softmax, "LogSoftmax")
         for name in ("_log_softmax.default", "log_softmax.int")

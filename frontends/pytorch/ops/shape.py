@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
@@ -114,10 +114,13 @@ def _flip(call: AtenCall) -> Value:
     return x
 
 
+def _listed(given: Any) -> Sequence[Any]:
+    return cast("Sequence[Any]", given) if isinstance(given, list | tuple) else [given]
+
+
 def _roll(call: AtenCall) -> Value:
     x, spell = call.value(), call.spell
-    shifts, axes = ([*given] if isinstance(given, list | tuple) else [given] for given in (
-        call["shifts"], call["dims"]))
+    shifts, axes = (_listed(call[name]) for name in ("shifts", "dims"))
     if not axes:
         flat = spell.reshape(x, [x.size])
         return spell.reshape(_rolled(spell, flat, 0, shifts[0]), x.shape)
@@ -216,7 +219,7 @@ def _index(call: AtenCall) -> Value:
     call.check(places == list(range(places[0], places[0] + len(places))), "indices apart")
     # As one dimension: the place in it is the sum of the places times what lies behind each.
     sizes = [x.shape[i] for i in places]
-    shape = torch.broadcast_shapes(*(each.shape for each in found))
+    shape: Sequence[int] = cast("Any", torch).broadcast_shapes(*(each.shape for each in found))
     total: Value | None = None
     for i, each in enumerate(found):
         size = spell.number(sizes[i], torch.int64)
@@ -243,7 +246,9 @@ def _slice_scatter(call: AtenCall) -> Value:
     source = call.spell.cast(call.value("src"), x.dtype)
     if step != 1:
         count = len(range(start, end, step))
-        index = torch.arange(start, end, step).reshape([count if i == axis else 1 for i in range(x.rank)])
+        index = torch.arange(start, end, step).reshape(
+            [count if i == axis else 1 for i in range(x.rank)]
+        )
         places = call.spell.tensor(index.expand(source.shape).contiguous())
         return call.spell.node("ScatterElements", [x, places, source], x.shape, axis=axis)
     parts = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 def _each(given: Any, rank: int) -> list[int]:
     """A list of one integer a dimension."""
-    listed = [int(x) for x in given] if isinstance(given, list | tuple) else [int(given)]
+    several = cast("Sequence[Any]", given if isinstance(given, list | tuple) else [given])
+    listed = [int(x) for x in several]
     return listed * rank if len(listed) == 1 else listed
 
 
@@ -106,11 +107,9 @@ def _adaptive_pool(op: str, rank: int, call: AtenCall) -> Value:
     """Where all windows are of one size and stride."""
     x, sizes = call.floats(), call["output_size"]
     spatial = x.shape[-rank:]
+    several = cast("Sequence[Any]", sizes if isinstance(sizes, list | tuple) else [sizes] * rank)
     outputs = [
-        int(out) if out is not None else size
-        for out, size in zip(
-            sizes if isinstance(sizes, list | tuple) else [sizes] * rank, spatial, strict=True
-        )
+        int(out) if out is not None else size for out, size in zip(several, spatial, strict=True)
     ]
     leading = x.shape[: x.rank - rank]
     if all(out == 1 for out in outputs):
@@ -142,8 +141,7 @@ def _resized(mode: str, rank: int, call: AtenCall) -> Value:
     ]
     aligned = bool(call.get("align_corners", False))
     exact = all(
-        int(size * scale) == out
-        for size, scale, out in zip(spatial, scales, outputs, strict=True)
+        int(size * scale) == out for size, scale, out in zip(spatial, scales, outputs, strict=True)
     )
     target: list[Value | None]
     if exact and not aligned:  # The scale that a caller gives says where results lie.
