@@ -70,6 +70,7 @@ def compile(
     specialisations: int = CAPACITY,
     shapes: Sequence[Sequence[int] | None] = (),
     values: Mapping[str, Any] | None = None,
+    example_inputs: Sequence[Any] | None = None,
     size: float = 1.0,
     allow_tf32: bool = False,
     progress: bool | Callable[[str], None] = False,
@@ -86,8 +87,9 @@ def compile(
 
     Args:
         source: MLIR text, the path of a file that holds it, a MIOpenDriver line
-            (`conv -n 4 -c 64 …`), the path of an .onnx or .nam model, a module (left unchanged), or
-            a `ModelProto` of ONNX that holds its tensors itself.
+            (`conv -n 4 -c 64 …`), the path of an .onnx or .nam model, a module (left unchanged), a
+            `ModelProto` of ONNX that holds its tensors itself, a `torch.nn.Module`, or an
+            `ExportedProgram` of `torch.export`.
         pipeline: passes to run before lowering: `default`, a pipeline's name, passes as text, or
             the passes themselves; an empty string for none.
         device: `host` (or `cpu`), `cuda`, `cuda:1`, or `auto` for a GPU where there is one.
@@ -99,6 +101,8 @@ def compile(
             otherwise: of a .nam model, the block, (1, channels, frames).
         values: inputs of an ONNX model that become constants, by name, as arrays: such as the
             sample rate that chooses a branch. The executable does not take them.
+        example_inputs: the arguments of a `torch.nn.Module`, for whose sizes and dtypes it is
+            compiled; its parameters and buffers are constants of the executable.
         size: which of the models that a .nam file contains, from 0 (the smallest) to 1.
         allow_tf32: whether a GPU may round what it multiplies in f32 to TF32 (10 bits of mantissa),
             as the pass `allow-tf32` says.
@@ -128,7 +132,7 @@ def compile(
     check_fraction("size", size)
     check_type("allow_tf32", allow_tf32, bool, "True or False")
     job = Job(
-        source_of(source, shapes, size, values),
+        source_of(source, shapes, size, values, example_inputs),
         function,
         pipeline,
         find_device(device),

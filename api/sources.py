@@ -21,7 +21,7 @@ from convir.frontends.sources import (
     read_onnx,
     read_text,
 )
-from convir.runtime.cache.digest import digest_of_file
+from convir.runtime.cache.digest import digest_of, digest_of_file
 from convir.runtime.cache.program_cache import files_key, load_program, store_program
 from convir.runtime.cache.program_entry import ModelFiles
 
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from convir.dialects.diagnostics import DiagnosticError
+    from convir.frontends.elements import Array
     from convir.frontends.onnx.ends import Ends
+    from convir.frontends.pytorch.program import AtenProgram
     from convir.frontends.sources import Shapes
 
 _BLOB = b"conv.blob"
@@ -97,7 +99,11 @@ class OpenModel:
 
 
 def source_of(
-    given: Any, shapes: Shapes, size: float, values: Mapping[str, Any] | None = None
+    given: Any,
+    shapes: Shapes,
+    size: float,
+    values: Mapping[str, Any] | None = None,
+    example_inputs: Sequence[Any] | None = None,
 ) -> Source:
     """A source, whatever kind it is of, with what its module depends on.
 
@@ -106,11 +112,12 @@ def source_of(
         shapes: of the inputs of a model, in order, where it leaves sizes open.
         size: which of the models that a .nam file contains.
         values: inputs of an ONNX model that become constants, by name.
+        example_inputs: the arguments of a module of PyTorch.
 
     Raises:
         DiagnosticError: a model cannot be read.
         OSError: a file of text cannot be read.
-        TypeError: `given` is not a source.
+        TypeError: `given` is not a source, or a module of PyTorch comes without example inputs.
         ValueError: a .nam model is given no shape of a block.
     """
     match kind_of(given):
@@ -128,6 +135,31 @@ def source_of(
         case SourceKind.NAM_FILE:
             frames = block_frames(Path(given), shapes)
             return nam_source(Path(given), frames, frames, size)
+        case SourceKind.PYTORCH:
+            return _torch(given, example_inputs)
+
+
+def _torch(given: Any, example_inputs: Sequence[Any] | None) -> Source:
+    from convir.frontends.pytorch.importer import read_torch  # noqa: PLC0415  (brings PyTorch along)
+
+    return graph_source(read_torch(given, example_inputs))
+
+
+def graph_source(program: AtenProgram) -> Source:
+    """A graph of PyTorch's that was read: its nodes, and digests of its constants."""
+    from convir.frontends.pytorch.importer import module_of  # noqa: PLC0415  (as above)
+
+    model = program.model
+    constants = [
+        (name, array.dtype.str, array.shape, _digest_of_array(array))
+        for name, array in model.constants.items()
+    ]
+    said = repr(("aten", model.opset, model.nodes, constants, model.inputs, model.outputs))
+    return Source(model.file, said.encode(), lambda: module_of(program))
+
+
+def _digest_of_array(array: Array) -> bytes:
+    return digest_of(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
 
 
 def _module(given: ModuleOp) -> Source:

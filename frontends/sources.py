@@ -5,6 +5,8 @@
     "net.onnx"           the path of an .onnx or .nam model, or of a file of MLIR text
     "func.func @main …"  MLIR text
     a ModelProto         an ONNX model that holds its tensors itself
+    a torch.nn.Module    with the example inputs that it is exported for
+    an ExportedProgram   of torch.export
 
 Importing this module imports neither xDSL nor a front end.
 """
@@ -46,6 +48,7 @@ class SourceKind(Enum):
     ONNX_FILE = "onnx file"
     ONNX_MODEL = "onnx model"
     NAM_FILE = "nam file"
+    PYTORCH = "pytorch"
 
 
 def kind_of(given: Any) -> SourceKind:
@@ -57,6 +60,8 @@ def kind_of(given: Any) -> SourceKind:
     onnx = sys.modules.get("onnx")  # there is no ModelProto before onnx was imported
     if onnx is not None and isinstance(given, onnx.ModelProto):
         return SourceKind.ONNX_MODEL
+    if _is_of_torch(given):
+        return SourceKind.PYTORCH
     if not isinstance(given, str | Path):
         return _kind_of_module(given)
     text = str(given)
@@ -70,6 +75,13 @@ def kind_of(given: Any) -> SourceKind:
     # Text may be longer than any path; `os.path` then says that there is no such file.
     names_file = is_one_line and (text.endswith(MLIR_SUFFIX) or os.path.isfile(text))
     return SourceKind.FILE if isinstance(given, Path) or names_file else SourceKind.TEXT
+
+
+def _is_of_torch(given: Any) -> bool:
+    torch = sys.modules.get("torch")  # as above
+    if torch is None:
+        return False
+    return isinstance(given, torch.nn.Module | torch.export.ExportedProgram)
 
 
 def is_line(text: str) -> bool:
@@ -109,6 +121,8 @@ def read_source(given: Any, *, shapes: Shapes = (), size: float = 1.0) -> Module
         case SourceKind.NAM_FILE:
             frames = block_frames(Path(given), shapes)
             return read_nam(Path(given), frames, frames, size)
+        case SourceKind.PYTORCH:
+            return read_torch(given, None)
 
 
 def read_text(text: str | bytes, name: str) -> ModuleOp:
@@ -120,6 +134,18 @@ def read_text(text: str | bytes, name: str) -> ModuleOp:
     from convir.dialects.context import read_module  # noqa: PLC0415  (brings xDSL along)
 
     return read_module(text, name)
+
+
+def read_torch(given: Any, example_inputs: Sequence[Any] | None) -> ModuleOp:
+    """The module of a `torch.nn.Module` for example inputs, or of an `ExportedProgram`.
+
+    Raises:
+        DiagnosticError: something of it is not supported.
+        TypeError: a module comes without example inputs, an exported program with them.
+    """
+    from convir.frontends.pytorch.importer import import_torch  # noqa: PLC0415  (as above)
+
+    return import_torch(given, example_inputs)
 
 
 def read_line(line: str) -> ModuleOp:

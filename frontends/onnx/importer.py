@@ -60,6 +60,19 @@ def import_model(
     fixed = _fixed(model, values or {})
     inputs = tuple(port for port in model.inputs if port.name not in fixed)
     model = replace(model, inputs=inputs, constants={**model.constants, **fixed})
+    return module_of_model(model, shapes, sizes)
+
+
+def module_of_model(
+    model: Model,
+    shapes: Sequence[Sequence[int] | None] = (),
+    sizes: Mapping[str, int] | None = None,
+) -> ModuleOp:
+    """The module of a model that was read; shapes and sizes as `import_model` takes them.
+
+    Raises:
+        OnnxError: a size is open, or a node is not supported.
+    """
     return _imported(model, bound_shapes(model, shapes, sizes or {}))
 
 

@@ -1,0 +1,132 @@
+"""Which calls of a graph become pieces that convir compiles: those that have a spelling, where a
+piece is predicted to gain."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
+from torch import fx
+from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
+from torch.fx.passes.operator_support import OperatorSupportBase
+
+from convir.frontends.pytorch.program import refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from convir.pytorch.graphs.report import GraphReport
+
+_CONTRACTIONS = frozenset(
+    {"convolution", "mm", "addmm", "bmm", "baddbmm", "matmul", "linear"}
+    | {"_scaled_dot_product_flash_attention_for_cpu", "scaled_dot_product_attention"}
+)
+"""What gains by kernels of its own, whatever surrounds it."""
+_VIEWS = frozenset(
+    {"view", "permute", "transpose", "t", "expand", "squeeze", "unsqueeze", "slice", "select"}
+    | {"alias", "detach", "split", "split_with_sizes", "unbind", "_unsafe_view", "getitem"}
+)
+"""What costs PyTorch no pass over memory."""
+_ATTENTION = "_scaled_dot_product"
+"""PyTorch's own kernels of it are fused, on a GPU."""
+_CALL_US = 8.0
+"""What calling a piece costs the host."""
+_EAGER_US = {"cpu": 2.0, "cuda": 4.0}
+"""What a call of PyTorch costs beside moving its tensors."""
+TOO_SMALL = "its piece is too small to gain"
+
+
+class _Support(OperatorSupportBase):
+    """The calls that have a spelling."""
+
+    def __init__(self, device: str, views: frozenset[fx.Node]) -> None:
+        self._device = device
+        self._views = views
+        self.reasons: dict[fx.Node, str | None] = {}
+
+    def is_node_supported(self, submodules: Mapping[str, torch.nn.Module], node: fx.Node) -> bool:
+        """Whether convir takes the call."""
+        if node.op != "call_function" or node in self._views:
+            return False
+        if node not in self.reasons:
+            self.reasons[node] = self._refusal(node)
+        return self.reasons[node] is None
+
+    def _refusal(self, node: fx.Node) -> str | None:
+        if self._device == "cuda" and _name(node).startswith(_ATTENTION):
+            return "PyTorch's fused kernel"
+        places = {found.device.type for found in _tensors([node, *node.all_input_nodes])}
+        if not places <= {self._device}:
+            return f"tensors of {', '.join(sorted(places))}"
+        return refusal(node)
+
+
+def _name(node: fx.Node) -> str:
+    target: Any = node.target
+    packet = getattr(target, "overloadpacket", target)
+    return str(getattr(packet, "__name__", packet))
+
+
+def _views_of_results(graph: fx.Graph) -> frozenset[fx.Node]:
+    """Views that nothing but the graph's caller reads: PyTorch makes them, so that results share
+    the memory that they share in eager mode."""
+    found: set[fx.Node] = set()
+    for node in reversed(graph.nodes):
+        is_view = node.op == "call_function" and _name(node) in _VIEWS
+        if is_view and node.users and all(x.op == "output" or x in found for x in node.users):
+            found.add(node)
+    return frozenset(found)
+
+
+def _tensors(nodes: Iterable[fx.Node]) -> list[torch.Tensor]:
+    found: list[torch.Tensor] = []
+    for node in nodes:
+        value: Any = node.meta.get("val")
+        values = cast("Sequence[Any]", value if isinstance(value, list | tuple) else [value])
+        found += [each for each in values if isinstance(each, torch.Tensor)]
+    return found
+
+
+def _bytes(nodes: Iterable[fx.Node]) -> float:
+    return sum(float(each.numel()) * each.element_size() for each in _tensors(nodes))
+
+
+def _gains(nodes: Sequence[fx.Node], device: str, bytes_per_us: float) -> bool:
+    """Whether a piece is predicted to take less time than PyTorch's calls."""
+    if any(_name(node) in _CONTRACTIONS for node in nodes):
+        return True
+    inside = set(nodes)
+    read = {each for node in nodes for each in node.all_input_nodes if each not in inside}
+    written = [node for node in nodes if any(user not in inside for user in node.users)]
+    piece = _CALL_US + _bytes([*read, *written]) / bytes_per_us
+    eager = sum(
+        _EAGER_US[device] + _bytes([node, *node.all_input_nodes]) / bytes_per_us
+        for node in nodes
+        if _name(node) not in _VIEWS
+    )
+    return piece < eager
+
+
+def partitioned(
+    graph: fx.GraphModule, device: str, bytes_per_us: float, report: GraphReport
+) -> fx.GraphModule:
+    """`graph` with its pieces as submodules, in place.
+
+    Args:
+        graph: a functional graph of ATen calls, with what they give in `meta["val"]`.
+        device: `cpu` or `cuda`, where the pieces run.
+        bytes_per_us: what that device copies.
+        report: where it is written what is taken, and what is left.
+    """
+    views = _views_of_results(graph.graph)
+    support = _Support(device, views)
+    partitioner = CapabilityBasedPartitioner(graph, support, allows_single_node_partition=True)
+    pieces = partitioner.propose_partitions()
+    good = [piece for piece in pieces if _gains(list(piece.nodes), device, bytes_per_us)]
+    taken = {node for piece in good for node in piece.nodes}
+    for node in graph.graph.nodes:
+        if node.op == "call_function" and node not in taken | views:
+            reason = support.reasons.get(node) or TOO_SMALL
+            report.left[str(node.target), reason] += 1
+    report.taken, report.pieces = len(taken), len(good)
+    return partitioner.fuse_partitions(good) if good else graph

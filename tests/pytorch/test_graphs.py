@@ -1,0 +1,252 @@
+"""`torch.compile(…, backend="convir")` keeps the contract of a backend, on the CPU."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+torch: Any = pytest.importorskip("torch")
+
+import convir.pytorch  # noqa: E402
+from convir.pytorch.graphs import reports  # noqa: E402
+from convir.pytorch.graphs.backend import backend  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+F: Any = torch.nn.functional
+nn: Any = torch.nn
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.fixture(autouse=True)
+def _afresh() -> Generator[None]:
+    torch._dynamo.reset()
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    with torch.no_grad():
+        yield
+    torch.set_num_threads(before)
+    convir.pytorch.disable()
+
+
+def conv_net() -> Any:
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 4, 3, stride=2)
+    ).eval()
+
+
+def compiled(function: Any, **options: Any) -> Any:
+    return torch.compile(function, backend=backend, fullgraph=True, **options)
+
+
+def same(got: Any, want: Any) -> None:
+    ours, theirs = (torch.utils._pytree.tree_leaves(each) for each in (got, want))
+    assert len(ours) == len(theirs)
+    for mine, other in zip(ours, theirs, strict=True):
+        if not isinstance(other, torch.Tensor):
+            assert mine == other
+            continue
+        assert (mine.shape, mine.dtype, mine.stride()) == (other.shape, other.dtype, other.stride())
+        torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-5)
+
+
+def check(function: Any, *arguments: Any) -> Any:
+    """Compare with PyTorch, arguments included: one may have been written to."""
+    theirs = [each.clone() if isinstance(each, torch.Tensor) else each for each in arguments]
+    want = function(*theirs)
+    count = len(reports())
+    got = compiled(function)(*arguments)
+    same(got, want)
+    same(arguments, tuple(theirs))
+    return reports()[count:]
+
+
+def test_the_backend_has_a_name() -> None:
+    assert "convir" in torch._dynamo.list_backends()
+
+
+@pytest.mark.parametrize("order", ["contiguous_format", "channels_last"])
+def test_a_network_is_one_piece(order: str) -> None:
+    layout = getattr(torch, order)
+    net = conv_net().to(memory_format=layout)
+    (report,) = check(net, torch.randn(2, 3, 9, 9).to(memory_format=layout))
+    assert (report.pieces, report.share) == (1, 1.0)
+    assert not report.left
+
+
+def test_it_is_called_again() -> None:
+    net, x = conv_net(), torch.randn(2, 3, 9, 9)
+    f = compiled(net)
+    for _ in range(3):
+        same(f(x), net(x))
+        x = torch.randn(2, 3, 9, 9)
+    same(f(x.to(memory_format=torch.channels_last)), net(x.to(memory_format=torch.channels_last)))
+
+
+def test_parameters_that_are_written_to_are_seen() -> None:
+    net, x = conv_net(), torch.randn(2, 3, 9, 9)
+    f = compiled(net)
+    same(f(x), net(x))
+    for _ in range(3):
+        net[0].weight.mul_(1.5)
+        same(f(x), net(x))
+    net.load_state_dict({name: value * 0.5 for name, value in net.state_dict().items()})
+    same(f(x), net(x))
+    net[3].weight = nn.Parameter(torch.randn_like(net[3].weight))
+    same(f(x), net(x))
+    net[3].weight.data = torch.randn_like(net[3].weight)
+    same(f(x), net(x))
+
+
+def test_parameters_may_be_arguments() -> None:
+    net, x = conv_net(), torch.randn(2, 3, 9, 9)
+    f = compiled(net, options={"constants": False})
+    same(f(x), net(x))
+    net[0].weight.data.mul_(1.5)  # Of which PyTorch keeps no count.
+    same(f(x), net(x))
+
+
+def test_arguments_that_are_written_to() -> None:
+    weight = torch.randn(4, 3, 3, 3)
+
+    def function(x: Any, y: Any) -> Any:
+        x.mul_(2)
+        y[:, 0] = 1
+        return F.conv2d(x, weight), x.sum()
+
+    check(function, torch.randn(1, 3, 6, 6), torch.randn(2, 3))
+
+
+def test_results_that_are_arguments_or_views() -> None:
+    weight = torch.randn(4, 3, 3, 3)
+
+    def function(x: Any) -> Any:
+        y = F.conv2d(x, weight)
+        return x, y, y.flatten(1), y[:, 1], y.transpose(1, 2), x.view(-1), y
+
+    check(function, torch.randn(1, 3, 6, 6))
+    x = torch.randn(1, 3, 6, 6)
+    found = compiled(function)(x)
+    assert found[0] is x
+    assert found[5].data_ptr() == x.data_ptr()
+    assert found[2].data_ptr() == found[1].data_ptr()
+
+
+def test_arguments_that_share_memory() -> None:
+    def function(x: Any, y: Any) -> Any:
+        x.add_(1)
+        return torch.relu(y @ y.transpose(0, 1)) + x.sum()
+
+    base = torch.randn(4, 4)
+    other = base.clone()
+    want = function(other, other)
+    same(compiled(function)(base, base), want)
+    same(base, other)
+
+
+def test_constants_scalars_and_none() -> None:
+    def function(x: Any, factor: float, flag: bool) -> Any:
+        return (x @ x.mT) * factor if flag else None, 3, {"a": x.tanh() @ x.mT}
+
+    check(function, torch.randn(3, 4), 2.0, True)
+
+
+def test_random_calls_stay_pytorchs() -> None:
+    def function(x: Any) -> Any:
+        return F.dropout(x @ x.mT, 0.5, training=True) @ x
+
+    x = torch.randn(8, 8)
+    torch.manual_seed(1)
+    want = function(x)
+    torch.manual_seed(1)
+    count = len(reports())
+    same(compiled(function)(x), want)
+    (report,) = reports()[count:]
+    assert report.pieces == 2
+    assert any("rand" in op or "dropout" in op for op, _ in report.left)
+
+
+def test_what_has_no_spelling_stays_pytorchs() -> None:
+    def function(x: Any) -> Any:
+        return torch.linalg.inv(x @ x.mT + torch.eye(4)) @ x
+
+    (report,) = check(function, torch.randn(4, 4))
+    assert {"linalg" in op or "inv" in op for op, _ in report.left} >= {True}
+    assert "not supported" in str(report)
+
+
+def test_pieces_too_small_to_gain_stay_pytorchs() -> None:
+    def function(x: Any) -> Any:
+        return x + 1
+
+    (report,) = check(function, torch.randn(4))
+    assert report.pieces == 0
+    assert [why for _, why in report.left] == ["its piece is too small to gain"]
+
+
+@pytest.mark.parametrize("dynamic", [True, None], ids=["dynamic", "automatic"])
+def test_open_sizes(dynamic: bool | None) -> None:
+    net = nn.Sequential(conv_net(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 5)).eval()
+    f = compiled(net, dynamic=dynamic)
+    for batch in (2, 3, 5, 3, 2):
+        x = torch.randn(batch, 3, 9, 9)
+        same(f(x), net(x))
+
+
+def test_errors_are_pytorchs() -> None:
+    net = conv_net()
+    with pytest.raises(RuntimeError, match="channels"):
+        compiled(net)(torch.randn(2, 4, 9, 9))
+    with pytest.raises(Exception, match="has no option 'nonsense'"):
+        compiled(net, options={"nonsense": 1})(torch.randn(2, 3, 9, 9))
+
+
+def test_a_piece_that_cannot_be_compiled_runs_on_pytorch(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(*_: Any) -> None:
+        raise RuntimeError("no such code")
+
+    monkeypatch.setattr("convir.pytorch.graphs.piece._Program", fails)
+    with caplog.at_level(logging.WARNING, "convir.pytorch.graphs"):
+        check(conv_net(), torch.randn(2, 3, 9, 9))
+    assert "runs on PyTorch: no such code" in caplog.text
+
+
+def test_autograd_gets_the_convolutions_alone(caplog: pytest.LogCaptureFixture) -> None:
+    net, x = conv_net(), torch.randn(2, 3, 9, 9)
+    with torch.enable_grad(), caplog.at_level(logging.WARNING, "convir.pytorch.graphs"):
+        want = torch.autograd.grad(net(x).square().sum(), list(net.parameters()))
+        got = torch.autograd.grad(compiled(net)(x).square().sum(), list(net.parameters()))
+    same(got, want)
+    assert "autograd records this graph" in caplog.text
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_half_precision(dtype: Any) -> None:
+    net, x = conv_net(), torch.randn(2, 3, 9, 9)
+    want = net(x)
+    got = compiled(net.to(dtype))(x.to(dtype))
+    assert got.dtype == dtype
+    error = float((got.float() - want).abs().max() / want.abs().max())
+    assert error <= 16 * torch.finfo(dtype).eps
+
+
+CALLS: dict[str, Callable[[Any], Any]] = {
+    "attention": lambda x: F.scaled_dot_product_attention(x, x, x),
+    "expanded": lambda x: (x @ x.mT)[:, :, :1].expand(-1, -1, 6, -1),
+    "gaps": lambda x: (x @ x.mT)[:, :, ::2],
+    "integers": lambda x: (x @ x.mT).argmax(-1),
+    "roll": lambda x: torch.roll(x @ x.mT, 2, 3),
+    "written": lambda x: (x @ x.mT).clone().fill_diagonal_(0) if x.dim() == 2 else x @ x.mT,
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_calls(name: str) -> None:
+    check(CALLS[name], torch.randn(2, 3, 6, 6))
