@@ -9,6 +9,7 @@ from xdsl.dialects import llvm
 from xdsl.dialects.builtin import ModuleOp, i64
 from xdsl.ir import Block, Region, SSAValue
 
+from convir.lowering.kernels.host.vector_functions.table import with_definitions
 from convir.lowering.loops.llvm.convert_loops import INTERNAL, Library, convert_loops
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def llvm_ir(module: ModuleOp, triple: str) -> str:
             function = converted.get_global(op.sym_name.data)
             function.linkage = INTERNAL
             function.attributes.add("noinline")
-    return str(converted)
+    return with_definitions(str(converted))
 
 
 def _entry(function: llvm.FuncOp, name: str) -> llvm.FuncOp:

@@ -27,7 +27,7 @@ from xdsl.dialects.builtin import (
 from convir.lowering.bodies.contraction.scalar_program import Result, ScalarProgram
 from convir.lowering.kernels.host.code.builder import Value, float_constant, vector
 from convir.lowering.kernels.host.code.storage import Storage
-from convir.lowering.kernels.host.code.vector_functions import FUNCTIONS
+from convir.lowering.kernels.host.vector_functions.table import FUNCTIONS, write
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -185,7 +185,7 @@ def _step(f: Function, lanes: Lanes, op: Operation, operands: Sequence[Value]) -
     elif op.name == "arith.truncf":
         value = first
     elif op.name in FUNCTIONS:
-        value = FUNCTIONS[op.name](f, first)
+        value = write(f, op.name, operands)
     else:
         value = _intrinsic(f, lanes, _INTRINSICS[op.name], operands)
     half = _HALVES.get(type(op.results[0].type))

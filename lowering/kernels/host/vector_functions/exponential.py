@@ -1,0 +1,148 @@
+"""Exponentials, the functions that are made of one, and what activations make of these.
+
+    exp       2^n · e^r with the n that leaves |r| <= ln 2 / 2; e^r = 1 + r + r² · P(r)
+    tanh      x + x³ · P(x²) for |x| < 0.55, and beyond 1 - 2 / (1 + exp(2|x|))
+    sigmoid   1 / (1 + exp(-x)), both parts scaled so that exp neither overflows nor vanishes
+
+In f64: exp2, of which gelu (tanh), mish and powers are made.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from convir.lowering.kernels.host.vector_functions.term import polynomial
+
+if TYPE_CHECKING:
+    from convir.lowering.kernels.host.vector_functions.term import Term
+
+_EXP = (
+    0.4999999403953552, 0.16666516661643982, 0.04166810214519501, 0.008369192481040955,
+    0.001383890165016055,
+)  # fmt: skip
+_TANH_NEAR = (
+    -0.33333316445350647, 0.13332544267177582, -0.0538475476205349, 0.02105071395635605,
+    -0.00624284939840436,
+)  # fmt: skip
+
+_EXP2 = (
+    0.6931470036506653, 0.2402222454547882, 0.05550650879740715, 0.00967260543256998,
+    0.001330267172306776,
+)  # fmt: skip
+_EXP2_WIDE = (
+    0.6931472028550367, 0.24022647913629086, 0.05550332471179226, 0.009618437357993262,
+    0.0013398874397662019, 0.00015353361777757665,
+)  # fmt: skip
+LOG2_E = 1.4426950408889634
+_LN2_HIGH = 0.693359375
+"""Few enough bits that its products with the n that occur are exact."""
+_LN2_LOW = -2.12194440e-4
+_ROUNDER = 12582912.0
+"""1.5 · 2^23: adding it to a small number leaves the nearest integer in the last bits."""
+_BIAS, _MANTISSA = 127, 23
+_WIDE_ROUNDER, _WIDE_BIAS, _WIDE_MANTISSA = 6755399441055744.0, 1023, 52
+_EXP_ENDS = (-105.0, 89.0)
+"""Beyond, e^x is 0 or infinite in f32."""
+_TANH_SPLIT, _TANH_END = 0.55, 9.5
+"""Beyond the end, tanh is 1 in f32."""
+_SIGMOID_SHIFT = -40
+"""1 + exp(-x) is computed times 2 to this power: exp(110) does not overflow."""
+_SIGMOID_ENDS = (-50.0, 110.0)
+"""Where -x is less, 1 + exp(-x) is 1; where it is more, x / exp(-x) is 0."""
+_GELU_CUBE, _GELU_SLOPE = 0.044715, 1.5957691216057308
+"""Of the approximate gelu: x · sigmoid(slope · (x + cube · x³)); the slope is 2 · sqrt(2 / π)."""
+_MISH_END = 60.0
+"""Beyond, mish is x in f32."""
+
+
+def exp(x: Term) -> Term:
+    """e to the power of `x`."""
+    x = x.at_least(_EXP_ENDS[0]).at_most(_EXP_ENDS[1])
+    is_negative = x < 0.0
+    # 2^n itself may be infinite, or no normal number, where the result is finite: the exponent is
+    # moved away from that end, and back by a second factor.
+    rounder = is_negative.select(x.number(_ROUNDER + _BIAS + 64), _ROUNDER + _BIAS - 2)
+    factor = is_negative.select(x.number(2.0**-64), 2.0**2)
+    power, rest = _parts(x, rounder)
+    return power.times_plus(_near_zero(rest), power) * factor
+
+
+def _parts(x: Term, rounder: Term) -> tuple[Term, Term]:
+    """2 to the power that `rounder` holds plus n, and what n · ln 2 leaves of `x`."""
+    shifted = x.times_plus(LOG2_E, rounder)
+    n = shifted - rounder
+    rest = n.times_plus(-_LN2_LOW, n.times_plus(-_LN2_HIGH, x))
+    return (shifted.bits() << _MANTISSA).floats(), rest
+
+
+def _near_zero(r: Term) -> Term:
+    """e^r - 1 for |r| <= ln 2 / 2, to what is seen in e^r."""
+    return (r * r).times_plus(polynomial(r, _EXP), r)
+
+
+def tanh(x: Term) -> Term:
+    """The hyperbolic tangent of `x`."""
+    magnitude = x.magnitude().at_most(_TANH_END)
+    square = magnitude * magnitude
+    near = (magnitude * square).times_plus(polynomial(square, _TANH_NEAR), magnitude)
+    one = x.number(1.0)
+    raised = _plus_exp(one, magnitude + magnitude, x.number(_ROUNDER + _BIAS))
+    result = (magnitude < _TANH_SPLIT).select(near, 1.0 - 2.0 / raised)
+    return result.with_sign_of(x)
+
+
+def sigmoid(x: Term) -> Term:
+    """1 / (1 + exp(-x))."""
+    one = x.number(2.0**_SIGMOID_SHIFT)
+    minus = (-x).at_least(_SIGMOID_ENDS[0]).at_most(_SIGMOID_ENDS[1])
+    return one / _plus_exp(one, minus, x.number(_ROUNDER + _BIAS + _SIGMOID_SHIFT))
+
+
+def silu(x: Term) -> Term:
+    """x / (1 + exp(-x))."""
+    is_negative = x < 0.0
+    rounder = is_negative.select(x.number(_ROUNDER + _BIAS + _SIGMOID_SHIFT), _ROUNDER + _BIAS)
+    one = is_negative.select(x.number(2.0**_SIGMOID_SHIFT), 1.0)
+    bounded = x.at_least(-_SIGMOID_ENDS[1])
+    return bounded / _plus_exp(one, (-bounded).at_least(_SIGMOID_ENDS[0]), rounder) * one
+
+
+def _plus_exp(one: Term, x: Term, rounder: Term) -> Term:
+    """`one` · (1 + e^x), where `rounder` is for an exponent moved by that of `one`."""
+    power, rest = _parts(x, rounder)
+    return power.times_plus(_near_zero(rest), one) + power
+
+
+def exp2_between(x: Term) -> Term:
+    """2 to the power of an f32 of which 2^x is a normal number, relative to 1."""
+    rounder = x.number(_ROUNDER + _BIAS)
+    shifted = x + rounder
+    rest = x - (shifted - rounder)
+    power = (shifted.bits() << _MANTISSA).floats()
+    return power * rest.times_plus(polynomial(rest, _EXP2), 1.0)
+
+
+def exp2_wide(x: Term) -> Term:
+    """2 to the power of an f64, to 2^-29 of the result; |x| < 1000."""
+    rounder = x.number(_WIDE_ROUNDER + _WIDE_BIAS)
+    shifted = x + rounder
+    rest = x - (shifted - rounder)
+    power = (shifted.bits() << _WIDE_MANTISSA).floats()
+    return power * rest.times_plus(polynomial(rest, _EXP2_WIDE), 1.0)
+
+
+def gelu_tanh(x: Term) -> Term:
+    """x · (1 + tanh(sqrt(2 / π) · (x + 0.044715 · x³))) / 2, in f64."""
+    wide = x.at_least(-20.0).wide()
+    bounded = wide.at_most(20.0)
+    slope = -_GELU_SLOPE * LOG2_E
+    inner = (bounded * bounded).times_plus(slope * _GELU_CUBE, slope) * bounded
+    return (wide / (exp2_wide(inner) + 1.0)).narrow()
+
+
+def mish(x: Term) -> Term:
+    """x · tanh(log(1 + e^x)) = x · w / (w + 2) with w = e^x · (e^x + 2), in f64."""
+    wide = x.at_least(-120.0).wide()
+    raised = exp2_wide(wide.at_most(_MISH_END) * LOG2_E)
+    w = raised * (raised + 2.0)
+    return (wide * w / (w + 2.0)).narrow()
