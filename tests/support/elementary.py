@@ -62,6 +62,10 @@ def _silu(x: np.ndarray) -> np.ndarray:
     return _times_gate(x, _sigmoid(x))
 
 
+def _softplus(x: np.ndarray) -> np.ndarray:
+    return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
+
+
 _OF_F64: Mapping[str, Elementwise] = {
     "math.cos": np.cos,
     "math.erf": erf,
@@ -75,6 +79,7 @@ _OF_F64: Mapping[str, Elementwise] = {
     "mish": _mish,
     "sigmoid": _sigmoid,
     "silu": _silu,
+    "softplus": _softplus,
 }
 EXACT = {name: in_f64(function) for name, function in _OF_F64.items()}
 """Functions of one number, by their names in the table, in f64."""

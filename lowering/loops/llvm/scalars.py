@@ -174,6 +174,12 @@ class ScalarConverter:
             return self._float(op, operands)
         return self._cast(op, operands[0])
 
+    def vector_function(self, name: str, operands: Sequence[SSAValue]) -> SSAValue:
+        """A function of the table of `vector_functions`, of LLVM values of f32."""
+        function = symbol(name)
+        self.library[function] = llvm.LLVMFunctionType([f32] * len(operands), f32)
+        return self.emit(llvm.CallOp(function, *operands, return_type=f32))
+
     def _constant(self, value: Attribute) -> SSAValue:
         if isinstance(value, IntegerAttr):
             integer = cast("IntegerAttr[IntegerType | IndexType]", value)
@@ -218,9 +224,7 @@ class ScalarConverter:
             one = self.emit(llvm.ConstantOp(FloatAttr(1.0, f64), f64))
             return self.emit(llvm.FDivOp(one, self._wide_float("math.sqrt", operands)))
         if name in FUNCTIONS and float_type == f32:
-            function = symbol(name)
-            self.library[function] = llvm.LLVMFunctionType([f32] * len(operands), f32)
-            return self.emit(llvm.CallOp(function, *operands, return_type=f32))
+            return self.vector_function(name, operands)
         if name in _LIBRARY:
             function = _LIBRARY[name] + ("" if float_type == f64 else "f")
             self.library[function] = llvm.LLVMFunctionType([float_type] * len(operands), float_type)

@@ -67,6 +67,13 @@ def exp(x: Term) -> Term:
     return power.times_plus(_near_zero(rest), power) * factor
 
 
+def exp_of_negative(x: Term) -> Term:
+    """e to the power of an `x` that is not positive."""
+    x = x.at_least(_EXP_ENDS[0])
+    power, rest = _parts(x, x.number(_ROUNDER + _BIAS + 64))
+    return power.times_plus(_near_zero(rest), power) * 2.0**-64
+
+
 def _parts(x: Term, rounder: Term) -> tuple[Term, Term]:
     """2 to the power that `rounder` holds plus n, and what n · ln 2 leaves of `x`."""
     shifted = x.times_plus(LOG2_E, rounder)

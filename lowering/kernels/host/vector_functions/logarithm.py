@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from convir.lowering.kernels.host.vector_functions.exponential import exp2_wide
+from convir.lowering.kernels.host.vector_functions.exponential import exp2_wide, exp_of_negative
 from convir.lowering.kernels.host.vector_functions.term import polynomial
 
 if TYPE_CHECKING:
@@ -78,6 +78,15 @@ def log1p(x: Term) -> Term:
     f = (x < 2.0**30).select(lost.times_plus(scale, mantissa - 1.0), mantissa - 1.0)
     result = _log_of(f, e.converted())
     return _at_ends(result, more).with_sign_of(x)
+
+
+def softplus(x: Term) -> Term:
+    """log(1 + e^x) as max(x, 0) + log1p(e^-|x|)."""
+    raised = exp_of_negative(-x.magnitude())
+    # Of 1 + raised, which is at most 2, the mantissa begins at sqrt 1/2: half of it, or all.
+    is_large = raised > math.sqrt(2) - 1
+    f = is_large.select((raised - 1.0) * 0.5, raised)
+    return x.at_least(0.0) + _log_of(f, is_large.select(x.number(1.0), 0.0))
 
 
 def power(x: Term, y: Term) -> Term:

@@ -31,6 +31,7 @@ FUNCTIONS: Mapping[str, Callable[..., Term]] = {
     "mish": exponential.mish,
     "sigmoid": exponential.sigmoid,
     "silu": exponential.silu,
+    "softplus": logarithm.softplus,
 }
 """Of f32 or vectors of f32; those of no op are found by `activations.py`."""
 
