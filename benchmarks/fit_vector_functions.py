@@ -94,7 +94,7 @@ def coefficients(fit: Fit) -> tuple[list[float], float]:
 
 ONE = mpmath.mpf(1)
 LN2 = mpmath.log(2)
-GELU_BEND = 0.3
+GELU_BEND = 0.25
 """u = 1 / (1 + GELU_BEND * a): the tail of a normal distribution is a polynomial of it."""
 
 
@@ -112,8 +112,9 @@ def _exp2_rest(r: mpmath.mpf) -> mpmath.mpf:
     return (mpmath.power(2, r) - 1) / r
 
 
-def _tanh_ratio(t: mpmath.mpf) -> mpmath.mpf:
-    return mpmath.tanh(mpmath.sqrt(t)) / mpmath.sqrt(t)
+def _tail_slope(u: mpmath.mpf) -> mpmath.mpf:
+    """By how much more than `u`, relative to each, its tail changes."""
+    return u * mpmath.diff(_tail, u) / _tail(u)
 
 
 def _log2_ratio(square: mpmath.mpf) -> mpmath.mpf:
@@ -124,16 +125,17 @@ def _log2_ratio(square: mpmath.mpf) -> mpmath.mpf:
 FITS = (
     Fit("EXP", lambda r: (mpmath.exp(r) - 1 - r) / r**2, lambda r: mpmath.exp(r) / r**2,
         -0.3466, 0.3466, 4),
-    Fit("TANH_NEAR", lambda t: (_tanh_ratio(t) - 1) / t, lambda t: _tanh_ratio(t) / t,
-        1e-6, 0.3026, 4),
-    Fit("EXP2", _exp2_rest, lambda r: mpmath.power(2, r) / r, -0.5, 0.5, 4),
+    Fit("EXPM1", lambda r: (mpmath.expm1(r) - r) / r**2, lambda r: mpmath.expm1(r) / r**2,
+        -0.3466, 0.3466, 4),
+    Fit("EXP2", _exp2_rest, lambda r: mpmath.power(2, r) / r, -0.5, 0.5, 5),
     Fit("EXP2_WIDE", _exp2_rest, lambda r: mpmath.power(2, r) / r, -0.5, 0.5, 5, (), True),
     Fit("LOG", lambda f: (mpmath.log1p(f) - f) / f**2, lambda f: mpmath.log1p(f) / f**2,
         -0.2930, 0.4143, 9, (-0.5,)),
     Fit("ERF_NEAR", lambda t: _erf_ratio(t) - 1, _erf_ratio, 1e-12, 1.0, 6),
     Fit("ERF_FAR", lambda a: mpmath.log(mpmath.erfc(a), 2),
         lambda a: mpmath.erf(a) / mpmath.erfc(a), 1.0, 3.95, 6),
-    Fit("GELU_TAIL", _tail, _tail, 1 / (1 + 15 * GELU_BEND), 1.0, 10, (), True),
+    Fit("GELU_TAIL", lambda u: _tail(u) / u, lambda u: _tail(u) / u, 0.214, 1.0, 9),
+    Fit("GELU_SLOPE", _tail_slope, _tail_slope, 0.214, 1.0, 1),
     Fit("LOG2", _log2_ratio, lambda s: ONE, 1e-12, 0.02944, 5, (), True),
     Fit("SIN", lambda t: (mpmath.sin(mpmath.sqrt(t)) / mpmath.sqrt(t) - 1) / t, lambda t: 1 / t,
         1e-6, 0.6169, 2),

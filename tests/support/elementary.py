@@ -24,7 +24,7 @@ def _sigmoid(x: np.ndarray) -> np.ndarray:
     return np.where(x >= 0, 1, small) / (1 + small)
 
 
-def _times_gate(x: np.ndarray, gate: np.ndarray) -> np.ndarray:
+def times_gate(x: np.ndarray, gate: np.ndarray) -> np.ndarray:
     """A gate that is 0 closes before infinity."""
     return np.where(gate == 0, np.copysign(0.0, x), x * gate)
 
@@ -35,13 +35,13 @@ def _normal(x: np.ndarray) -> np.ndarray:
 
 
 def _gelu_tanh(x: np.ndarray) -> np.ndarray:
-    return _times_gate(x, _sigmoid(2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+    return times_gate(x, _sigmoid(2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
 
 
 def _mish(x: np.ndarray) -> np.ndarray:
     raised = np.exp(np.minimum(x, 300))
     w = raised * (raised + 2)
-    return _times_gate(x, w / (w + 2))
+    return times_gate(x, w / (w + 2))
 
 
 def in_f64(function: Elementwise) -> Elementwise:
@@ -55,11 +55,11 @@ def in_f64(function: Elementwise) -> Elementwise:
 
 
 def _gelu(x: np.ndarray) -> np.ndarray:
-    return _times_gate(x, _normal(x))
+    return times_gate(x, _normal(x))
 
 
 def _silu(x: np.ndarray) -> np.ndarray:
-    return _times_gate(x, _sigmoid(x))
+    return times_gate(x, _sigmoid(x))
 
 
 def _softplus(x: np.ndarray) -> np.ndarray:
@@ -94,7 +94,7 @@ def computed(name: str, cpu: str = HOST) -> Elementwise:
             f.load(vector("float", LANES), f.element(f.argument(x), loop.index, 4), 4)
             for x in operands
         ]
-        f.store(write(f, name, values), f.element(f.argument("z"), loop.index, 4), 4)
+        f.store(write(f, name, values, target(cpu)), f.element(f.argument("z"), loop.index, 4), 4)
     module = Module()
     module.add(f)
     library = compile_ir(module.text(), exports=("kernel",), cpu=target(cpu), options=AS_EMITTED)

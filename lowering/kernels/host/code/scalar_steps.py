@@ -167,7 +167,7 @@ def _written(
         if found is None:
             results.append(_step(f, lanes, op, [values[x] for x in op.operands]))
         else:
-            results.append(write(f, found[0], [values[found[1]]]))
+            results.append(write(f, found[0], [values[found[1]]], lanes.cpu))
         values[op.results[0]] = results[-1]
     return results, values[scalars.value]
 
@@ -190,7 +190,7 @@ def _step(f: Function, lanes: Lanes, op: Operation, operands: Sequence[Value]) -
     elif op.name == "arith.truncf":
         value = first
     elif op.name in FUNCTIONS:
-        value = write(f, op.name, operands)
+        value = write(f, op.name, operands, lanes.cpu)
     else:
         value = _intrinsic(f, lanes, _INTRINSICS[op.name], operands)
     half = _HALVES.get(type(op.results[0].type))

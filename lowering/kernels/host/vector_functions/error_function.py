@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from convir.lowering.kernels.host.vector_functions.exponential import (
-    LOG2_E,
+    EXP_PARTS_SHIFT,
     exp2_between,
-    exp2_wide,
+    exp_parts,
 )
 from convir.lowering.kernels.host.vector_functions.term import polynomial
 
@@ -27,15 +27,21 @@ _ERF_FAR = (
     -0.0004927146947011352, -1.6260459423065186, -0.9206485152244568, -0.14875145256519318,
     0.03150558844208717, -0.004252557177096605, 0.00026888842694461346,
 )  # fmt: skip
+_GELU_SLOPE = (
+    0.7037772536277771, 2.3519692420959473,
+)  # fmt: skip
+
 _GELU_TAIL = (
-    5.07317251542669e-07, 0.11967485845558488, 0.11969095371175363, 0.10955268919322328,
-    0.08085876247375295, 0.09025778923315488, -0.06997491811948087, 0.18174410321372297,
-    -0.22142425698521068, 0.10979187035966947, -0.02017236040323069,
+    0.09974578768014908, 0.09953149408102036, 0.09520812332630157, 0.07336988300085068,
+    0.08285646885633469, 0.019525514915585518, 0.020523764193058014, 0.0574009008705616,
+    -0.06516777724027634, 0.01700584404170513,
 )  # fmt: skip
 _ERF_SPLIT, _ERF_END = 1.0, 3.95
 """Beyond the end, erf is 1 in f32."""
-_GELU_BEND, _GELU_END = 0.3, 15.0
-"""Beyond the end, gelu is x or 0 in f32."""
+_GELU_END = 14.6
+"""Beyond, gelu is x or 0 in f32."""
+_UPPER_HALF = -4096
+"""The sign, the exponent, and 12 bits of the mantissa."""
 
 
 def erf(x: Term) -> Term:
@@ -48,8 +54,17 @@ def erf(x: Term) -> Term:
 
 def gelu(x: Term) -> Term:
     """x · (1 + erf(x / sqrt 2)) / 2."""
-    wide = x.at_least(-_GELU_END).wide()
-    magnitude = wide.magnitude().at_most(_GELU_END)
-    u = 1.0 / magnitude.times_plus(_GELU_BEND, 1.0)
-    half = exp2_wide(magnitude * magnitude * (-LOG2_E / 2)) * polynomial(u, _GELU_TAIL)
-    return (wide * (wide > 0.0).select(1.0 - half, half)).narrow()
+    magnitude = x.magnitude().at_most(_GELU_END)
+    # -x²/2 as two numbers: the square of the upper half of the bits is exact.
+    high = (magnitude.bits() & _UPPER_HALF).floats()
+    power, near = exp_parts(high * high * -0.5, (high - magnitude) * (magnitude + high) * 0.5)
+    # u, and what is lost relative to it: in the sum of its divisor, and in the quotient.
+    quarter = magnitude * 0.25
+    below = quarter + 1.0
+    u = 1.0 / below
+    lost = (-u).times_plus_once(below, 1.0)
+    lost = (-u).times_plus(quarter - (below - 1.0), lost)
+    near = polynomial(u, _GELU_SLOPE).times_plus(lost, near)
+    tail = magnitude * u * polynomial(u, _GELU_TAIL)
+    tail = tail.times_plus(near, tail) * power * 2.0**-EXP_PARTS_SHIFT
+    return (x.at_least(0.0) - tail).with_sign_of(x)

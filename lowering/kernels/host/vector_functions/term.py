@@ -124,6 +124,19 @@ class Term:
         """`self * factor + addend`, fused where the CPU has an instruction for that."""
         return self._intrinsic("fmuladd", self._term(factor), self._term(addend))
 
+    def times_plus_once(self, factor: Operand, addend: Operand) -> Term:
+        """`self * factor + addend`, rounded once on every CPU."""
+        return self._intrinsic("fma", self._term(factor), self._term(addend))
+
+    def times_power(self, exponent: Bits) -> Term:
+        """The product with 2 to an integer power; one instruction where vectors have 512 bits, and
+        a call of the C library for each lane where they have fewer."""
+        lanes = "" if self._lanes is None else f"v{self._lanes}"
+        kinds = f"{self.kind}, {exponent.term.kind}"
+        declaration = f"declare {self.kind} @llvm.ldexp.{lanes}f32.{lanes}i32({kinds})"
+        values = (self.value, exponent.term.value)
+        return Term(self.f, self.f.intrinsic(declaration, self.kind, values, "term"))
+
     def wide(self) -> Term:
         """As f64."""
         kind = self._of("double")
@@ -206,6 +219,10 @@ class Bits:
         """The sign is kept."""
         return self._with("ashr", count)
 
+    def plus(self, other: Bits) -> Bits:
+        """The sum of two."""
+        return Bits(_combined("add", self.term, other.term.value.text), self.like)
+
     def minus(self, other: Bits) -> Bits:
         """The difference of two."""
         return Bits(_combined("sub", self.term, other.term.value.text), self.like)
@@ -253,20 +270,8 @@ def _combined(operator: str, left: Term, right: str) -> Term:
 
 
 def polynomial(x: Term, coefficients: Sequence[float]) -> Term:
-    """Σ coefficients[i] · x^i, by Estrin's scheme: pairs, then pairs of pairs.
-
-    It is a shorter chain than Horner's rule, and one product more for each doubling: a processor
-    looks ahead only so many instructions for others to fill the gaps of a chain.
-    """
-    terms: list[Term | float] = list(coefficients)
-    while len(terms) > 1:
-        pairs = [_sum(x, terms[i : i + 2]) for i in range(0, len(terms), 2)]
-        terms, x = pairs, x * x
-    return terms[0] if isinstance(terms[0], Term) else x.number(terms[0])
-
-
-def _sum(x: Term, pair: Sequence[Term | float]) -> Term | float:
-    if len(pair) == 1:
-        return pair[0]
-    low, high = pair
-    return (high if isinstance(high, Term) else x.number(high)).times_plus(x, low)
+    """Σ coefficients[i] · x^i, by Horner's rule."""
+    total = x.number(coefficients[-1])
+    for coefficient in reversed(coefficients[:-1]):
+        total = total.times_plus(x, coefficient)
+    return total

@@ -12,6 +12,8 @@ from convir.lowering.kernels.host.vector_functions.table import FUNCTIONS
 
 ALLOWED = 2.0
 """Units in the last place."""
+OF_GELU = 4.0
+"""In f32 its tail, which is computed to the last of its bits, is a product of three numbers."""
 STEP = 40009
 """Between the bits of the numbers that are tried: an odd one, and no power of 2 is near."""
 ENDS = (0x0, 0x1, 0x2, 0x7FFFFF, 0x800000, 0x3F3504F3, 0x3F800000, 0x7F7FFFFF, 0x7F800000)
@@ -35,7 +37,7 @@ def test_within_two_units_of_the_exact_function(name: str, cpu: str) -> None:
     x = spread()
     off = units_off(computed(name, cpu)(x), EXACT[name](x))
     worst = np.argmax(off)
-    assert off[worst] <= ALLOWED, x[worst]
+    assert off[worst] <= (OF_GELU if name == "gelu" else ALLOWED), x[worst]
 
 
 @pytest.mark.parametrize("cpu", [HOST, X86_64_V3, X86_64])
