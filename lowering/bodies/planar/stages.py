@@ -17,7 +17,7 @@ from convir.lowering.bodies.planar.program import (
     Stage,
     Temporary,
 )
-from convir.lowering.kernels.host.code.vector_functions import FUNCTIONS
+from convir.lowering.kernels.host.vector_functions.table import FUNCTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

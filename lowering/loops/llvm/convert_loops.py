@@ -24,6 +24,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
+from convir.lowering.kernels.host.vector_functions.activations import activation
 from convir.lowering.loops.llvm.half import icmp_predicate
 from convir.lowering.loops.llvm.scalars import ScalarConverter, storage_type
 
@@ -135,6 +136,11 @@ class _Converter:
                 if value.type == i1:
                     value = self.emit(llvm.ZExtOp(value, i8))
                 self.emit_op(llvm.StoreOp(value, pointer))
+            case _ if (found := activation(op)) is not None:
+                function, x = found
+                self.values[op.results[0]] = self.scalars.vector_function(
+                    function, [self.values[x]]
+                )
             case _ if len(op.results) == 1 and not op.regions:
                 operands = [self.values[operand] for operand in op.operands]
                 self.values[op.results[0]] = self.scalars.convert(op, operands)

@@ -9,12 +9,15 @@ from xdsl.dialects import llvm
 from xdsl.dialects.builtin import ModuleOp, i64
 from xdsl.ir import Block, Region, SSAValue
 
+from convir.lowering.kernels.host.vector_functions.table import with_definitions
 from convir.lowering.loops.llvm.convert_loops import INTERNAL, Library, convert_loops
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from xdsl.dialects import func
+
+    from convir.lowering.kernels.host.target import CpuTarget
 
 
 def entry_of(loops: func.FuncOp) -> str:
@@ -43,18 +46,18 @@ def llvm_module(loops: Sequence[func.FuncOp], *, noalias: bool, f16_in_hardware:
     return ModuleOp([*declared, *functions])
 
 
-def llvm_ir(module: ModuleOp, triple: str) -> str:
+def llvm_ir(module: ModuleOp, cpu: CpuTarget) -> str:
     """The LLVM assembly of an LLVM dialect module.
 
     A function that is internal there is compiled once, and called: not a second time, inlined.
     """
-    converted: Any = convert_module(module, fallback_target_triple=triple)
+    converted: Any = convert_module(module, fallback_target_triple=cpu.triple)
     for op in module.ops:
         if isinstance(op, llvm.FuncOp) and op.linkage.linkage.data == INTERNAL:
             function = converted.get_global(op.sym_name.data)
             function.linkage = INTERNAL
             function.attributes.add("noinline")
-    return str(converted)
+    return with_definitions(str(converted), cpu)
 
 
 def _entry(function: llvm.FuncOp, name: str) -> llvm.FuncOp:

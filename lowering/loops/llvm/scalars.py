@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.utils.exceptions import PassFailedException
 
+from convir.lowering.kernels.host.vector_functions.table import FUNCTIONS, symbol
 from convir.lowering.loops.llvm.half import HalfConverter, icmp_predicate, is_half
 from convir.lowering.loops.llvm.odd_rounding import F64_EXACT_BITS, OddRounding
 
@@ -59,7 +60,7 @@ _FLOAT: dict[str, type[Operation]] = {
     "arith.negf": llvm.FNegOp,
 }
 # LLVM's intrinsics with the meaning of the op, each overloaded on its type. Those that no
-# instruction does become calls of the C library's function.
+# instruction does become calls of the C library's function, unless `vector_functions` has one.
 _INTRINSICS = {
     "arith.maximumf": "maximum",
     "arith.minimumf": "minimum",
@@ -134,7 +135,7 @@ class ScalarConverter:
     library: dict[str, llvm.LLVMFunctionType] = field(
         default_factory=dict[str, llvm.LLVMFunctionType]
     )
-    """The functions of the C library that are called, with their types."""
+    """The functions that are called, with their types: of the C library, or vector functions."""
     half: HalfConverter = field(init=False)
     odd: OddRounding = field(init=False)
 
@@ -172,6 +173,12 @@ class ScalarConverter:
         if is_float or name in ("arith.cmpf", "math.rsqrt"):
             return self._float(op, operands)
         return self._cast(op, operands[0])
+
+    def vector_function(self, name: str, operands: Sequence[SSAValue]) -> SSAValue:
+        """A function of the table of `vector_functions`, of LLVM values of f32."""
+        function = symbol(name)
+        self.library[function] = llvm.LLVMFunctionType([f32] * len(operands), f32)
+        return self.emit(llvm.CallOp(function, *operands, return_type=f32))
 
     def _constant(self, value: Attribute) -> SSAValue:
         if isinstance(value, IntegerAttr):
@@ -216,6 +223,8 @@ class ScalarConverter:
         if name == "math.rsqrt":
             one = self.emit(llvm.ConstantOp(FloatAttr(1.0, f64), f64))
             return self.emit(llvm.FDivOp(one, self._wide_float("math.sqrt", operands)))
+        if name in FUNCTIONS and float_type == f32:
+            return self.vector_function(name, operands)
         if name in _LIBRARY:
             function = _LIBRARY[name] + ("" if float_type == f64 else "f")
             self.library[function] = llvm.LLVMFunctionType([float_type] * len(operands), float_type)

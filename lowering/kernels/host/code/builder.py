@@ -114,6 +114,10 @@ class Function:
     """(type, name) of each parameter; attributes may follow the type."""
     external: bool = False
     """Whether it is called from outside the module."""
+    result: Value | None = None
+    """What it returns; None until that is known, and for a function that returns nothing."""
+    attributes: str = ""
+    """Of the function, each after a space."""
     _lines: list[str] = field(default_factory=list[str], init=False)
     _names: dict[str, int] = field(default_factory=dict[str, int], init=False)
     _block: str = field(default="entry", init=False)
@@ -129,13 +133,13 @@ class Function:
         return Value(type_.split()[0], f"%{name}")
 
     def text(self) -> str:
-        """The function as LLVM assembly; it returns nothing."""
+        """The function as LLVM assembly."""
         parameters = ", ".join(f"{type_} %{name}" for type_, name in self.parameters)
         linkage = "" if self.external else "internal "
         body = "\n".join(self._lines)
-        return (
-            f"define {linkage}void @{self.name}({parameters}) {{\nentry:\n{body}\n  ret void\n}}\n"
-        )
+        kind, result = (self.result.type, str(self.result)) if self.result else ("void", "void")
+        head = f"define {linkage}{kind} @{self.name}({parameters}){self.attributes}"
+        return f"{head} {{\nentry:\n{body}\n  ret {result}\n}}\n"
 
     @property
     def intrinsics(self) -> frozenset[str]:

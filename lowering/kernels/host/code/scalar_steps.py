@@ -27,7 +27,8 @@ from xdsl.dialects.builtin import (
 from convir.lowering.bodies.contraction.scalar_program import Result, ScalarProgram
 from convir.lowering.kernels.host.code.builder import Value, float_constant, vector
 from convir.lowering.kernels.host.code.storage import Storage
-from convir.lowering.kernels.host.code.vector_functions import FUNCTIONS
+from convir.lowering.kernels.host.vector_functions.activations import activation
+from convir.lowering.kernels.host.vector_functions.table import FUNCTIONS, write
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -162,7 +163,11 @@ def _written(
         values[value] = _constant(number, arguments[0].type)
     results: list[Value] = []
     for op in scalars.block.ops:
-        results.append(_step(f, lanes, op, [values[x] for x in op.operands]))
+        found = activation(op) if lanes.element == "f32" else None
+        if found is None:
+            results.append(_step(f, lanes, op, [values[x] for x in op.operands]))
+        else:
+            results.append(write(f, found[0], [values[found[1]]], lanes.cpu))
         values[op.results[0]] = results[-1]
     return results, values[scalars.value]
 
@@ -185,7 +190,7 @@ def _step(f: Function, lanes: Lanes, op: Operation, operands: Sequence[Value]) -
     elif op.name == "arith.truncf":
         value = first
     elif op.name in FUNCTIONS:
-        value = FUNCTIONS[op.name](f, first)
+        value = write(f, op.name, operands, lanes.cpu)
     else:
         value = _intrinsic(f, lanes, _INTRINSICS[op.name], operands)
     half = _HALVES.get(type(op.results[0].type))

@@ -48,4 +48,4 @@ def launch(body: KernelBody, cpu: CpuTarget) -> HostLaunch:
         for function in loops
     )
     module = llvm_module(loops, noalias=not body.overlaps, f16_in_hardware=cpu.f16_in_hardware)
-    return HostLaunch(LoopCode(llvm_ir(module, cpu.triple)), stages)
+    return HostLaunch(LoopCode(llvm_ir(module, cpu)), stages)

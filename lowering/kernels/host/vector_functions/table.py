@@ -1,0 +1,128 @@
+"""The functions by the ops whose meaning they have, as instructions and as LLVM functions."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING
+
+from convir.lowering.kernels.host.code.builder import Function, Value
+from convir.lowering.kernels.host.vector_functions import (
+    error_function,
+    exponential,
+    logarithm,
+    trigonometry,
+)
+from convir.lowering.kernels.host.vector_functions.term import Term
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from convir.lowering.kernels.host.target import CpuTarget
+
+FUNCTIONS: Mapping[str, Callable[..., Term]] = {
+    "math.cos": trigonometry.cos,
+    "math.erf": error_function.erf,
+    "math.exp": exponential.exp,
+    "math.log": logarithm.log,
+    "math.log1p": logarithm.log1p,
+    "math.powf": logarithm.power,
+    "math.sin": trigonometry.sin,
+    "math.tanh": exponential.tanh,
+    "gelu": error_function.gelu,
+    "gelu_tanh": exponential.gelu_tanh,
+    "mish": exponential.mish,
+    "sigmoid": exponential.sigmoid,
+    "silu": exponential.silu,
+    "softplus": logarithm.softplus,
+}
+"""Of f32 or vectors of f32; those of no op are found by `activations.py`."""
+
+
+_BY_SCALING: Mapping[str, Callable[..., Term]] = {"math.exp": exponential.exp_by_scaling}
+"""Of `FUNCTIONS`, on CPUs with vectors of 512 bits."""
+_SCALING_BITS = 512
+
+
+def write(f: Function, name: str, operands: Sequence[Value], cpu: CpuTarget) -> Value:
+    """Append the instructions of a function, of operands of one type."""
+    function = FUNCTIONS[name]
+    if cpu.vector_bits == _SCALING_BITS:
+        function = _BY_SCALING.get(name, function)
+    return function(*(Term(f, operand) for operand in operands)).value
+
+
+_PREFIX = "vector.function."
+"""No name of the C library has a dot."""
+
+
+def symbol(name: str) -> str:
+    """What a function is called in LLVM assembly."""
+    return _PREFIX + name
+
+
+def with_definitions(ir: str, cpu: CpuTarget) -> str:
+    """LLVM assembly with the functions that it declares: of one f32 each, to be inlined.
+
+    A loop that calls them is vectorized like one of plain arithmetic.
+    """
+    names = [name for name in FUNCTIONS if f'@"{symbol(name)}"' in ir]
+    if not names:
+        return ir
+    lines = [line for line in ir.splitlines() if not line.startswith(_DECLARATION)]
+    known = {_name_of(line) for line in lines if line.startswith("declare ")}
+    lines = _interleaved(lines)
+    functions = [_definition(name, cpu) for name in names]
+    wanted = sorted({line for function in functions for line in function.intrinsics})
+    lines += [function.text() for function in functions]
+    lines += [line for line in wanted if _name_of(line) not in known]
+    return "\n".join(lines) + "\n"
+
+
+def _interleaved(lines: list[str]) -> list[str]:
+    """The lines, with a hint at the end of loops whose body, one block, calls a function.
+
+    The steps of a function wait for one another. LLVM sees no reason to take turns with those of
+    other vectors; a processor looks too few instructions ahead to find all of them on its own.
+    """
+    bounds: dict[str, int] = {}
+    label, calls, hints = "", False, 0
+    for number, line in enumerate(lines):
+        if line.endswith(":"):
+            label, calls = line[:-1], False
+        calls |= f'@"{_PREFIX}' in line and not line.startswith("define")
+        back = _BRANCH.fullmatch(line)
+        if (bound := _BOUND.search(line)) is not None:
+            bounds[label] = int(bound["bound"])
+        whole = back is not None and bounds.get(back["label"], 1) % (_TURNS * _LANES) == 0
+        if calls and whole:
+            hints += 1
+            lines[number] = f"{line}, !llvm.loop !{_HINT + hints}"
+        if line.startswith("define"):
+            bounds.clear()
+    loops = [f"!{_HINT + i} = distinct !{{!{_HINT + i}, !{_HINT}}}" for i in range(1, hints + 1)]
+    hint = f'!{_HINT} = !{{!"llvm.loop.interleave.count", i32 {_TURNS}}}'
+    return [*lines, hint, *loops] if hints else lines
+
+
+_BRANCH = re.compile(r' *br label %"?(?P<label>[^"]+)"?')
+_BOUND = re.compile(r"= icmp slt i64 \S+, (?P<bound>\d+)$")
+_TURNS, _LANES = 4, 16
+"""Vectors of which the steps alternate, and how long they are at most: of other numbers of
+iterations some would be left over."""
+_HINT = 1000
+"""The number of the first hint among an assembly's metadata."""
+_DECLARATION = f'declare float @"{_PREFIX}'
+
+
+def _name_of(declaration: str) -> str:
+    return declaration[declaration.index("@") + 1 : declaration.index("(")].strip('"')
+
+
+@cache
+def _definition(name: str, cpu: CpuTarget) -> Function:
+    count = 2 if name == "math.powf" else 1
+    parameters = tuple(("float", f"x{number}") for number in range(count))
+    f = Function(f'"{symbol(name)}"', parameters, attributes=" alwaysinline")
+    f.result = write(f, name, [f.argument(parameter) for _, parameter in parameters], cpu)
+    return f
