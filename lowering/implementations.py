@@ -14,6 +14,8 @@ CUDA: Final = "cuda"
 
 LOOPS: Final = "loops"
 """Loops generated from the body."""
+REDUCTION: Final = "reduction"
+"""Passes over rows or columns, each of which combines or stores elements; on the host."""
 GEMM: Final = "gemm"
 """One call of the device's BLAS; the kernel becomes `rt.gemm`."""
 PLANAR: Final = "planar"

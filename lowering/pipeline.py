@@ -12,6 +12,7 @@ from convir.lowering.kernels.target import DEFAULT_TARGET
 from convir.lowering.regions.form_kernel_regions import FormKernelRegionsPass
 from convir.lowering.regions.fuse_epilogue import FuseEpiloguePass
 from convir.lowering.regions.fuse_frames import FuseFramesPass
+from convir.lowering.regions.fuse_rows import FuseRowsPass
 from convir.lowering.regions.outline_kernels import OutlineKernelsPass
 from convir.lowering.selection.select_kernels import SelectKernelsPass
 
@@ -38,6 +39,7 @@ def lowering_passes(
     target = None if device == HOST else str(gpu)
     passes = (
         FuseFramesPass(device),  # chains of convolutions that compute frame by frame
+        FuseRowsPass(device),  # reductions that go over the same rows, and what lies between
         FuseEpiloguePass(),  # a contraction, and what its store computes
         FormKernelRegionsPass(),  # everything else that will be one launch
         SelectKernelsPass(device, target, records),  # who computes it

@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-STAGES = ("chunked", "chained", "fused", "regions", "selected", "outlined", "rt", "planned")
+STAGES = ("chunked", "chained", "rows", "fused", "regions", "selected", "outlined", "rt", "planned")
 """What each pass of `lowering.pipeline.lowering_passes` leaves, in order."""

@@ -42,6 +42,7 @@ CONVIR_PASSES: tuple[str, ...] = (
 
 LOWERING_PASSES: Mapping[str, str] = {
     "fuse-frames": "regions",
+    "fuse-rows": "regions",
     "fuse-epilogue": "regions",
     "form-kernel-regions": "regions",
     "select-kernels": "selection",

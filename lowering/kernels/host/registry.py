@@ -17,6 +17,7 @@ from convir.lowering.kernels.host.fused_chain.family import FUSED_CHAIN
 from convir.lowering.kernels.host.implicit_gemm import launch as implicit_gemm
 from convir.lowering.kernels.host.implicit_gemm.family import IMPLICIT_GEMM
 from convir.lowering.kernels.host.loops.family import LOOPS
+from convir.lowering.kernels.host.reduction.family import REDUCTION
 from convir.lowering.kernels.host.scatter.family import SCATTER
 from convir.lowering.kernels.host.wgrad import launch as wgrad
 from convir.lowering.kernels.host.wgrad.family import WGRAD
@@ -47,6 +48,7 @@ FAMILIES: tuple[HostFamily, ...] = (
     *CONTRACTIONS,
     BLAS,
     SCATTER,
+    REDUCTION,
     LOOPS,
 )
 """Every family, the most specialised first: of equal predictions the first one is used."""

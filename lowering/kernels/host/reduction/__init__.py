@@ -1,0 +1,1 @@
+"""Reductions over rows or columns, with what is computed of them, as one kernel."""

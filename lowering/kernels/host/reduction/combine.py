@@ -1,0 +1,53 @@
+"""Combining numbers of a row with each other: on vectors of any length, or on scalars."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from convir.lowering.bodies.rows.program import COMBINERS, SUM
+from convir.lowering.kernels.host.code.builder import float_constant, zero
+
+if TYPE_CHECKING:
+    from convir.lowering.kernels.host.code.builder import Function, Value
+
+_OPERATORS = {SUM: "fadd", "arith.mulf": "fmul"}
+_INTRINSICS = {"arith.maximumf": "maximum", "arith.minimumf": "minimum"}
+
+
+def identity(combiner: str, kind: str) -> Value:
+    """What changes nothing that it is combined with, in every lane of a type."""
+    return zero(kind) if combiner == SUM else float_constant(COMBINERS[combiner], kind)
+
+
+def combine(f: Function, combiner: str, a: Value, b: Value) -> Value:
+    """Two numbers in one, lane by lane."""
+    if combiner in _OPERATORS:
+        is_neutral = combiner == SUM and a == zero(a.type)
+        return b if is_neutral else f.float_binary(_OPERATORS[combiner], a, b, "total")
+    name = _INTRINSICS[combiner]
+    suffix = "f64" if "double" in a.type else "f32"
+    if a.type.startswith("<"):
+        suffix = f"v{_lanes(a)}{suffix}"
+    declaration = f"declare {a.type} @llvm.{name}.{suffix}({a.type}, {a.type})"
+    return f.intrinsic(declaration, a.type, (a, b), name)
+
+
+def across(f: Function, combiner: str, x: Value) -> Value:
+    """The lanes of a vector, a power of two, combined: a scalar."""
+    lanes = _lanes(x)
+    while lanes > 1:
+        lanes //= 2
+        low = f.shuffle(x, x, range(lanes), "low")
+        high = f.shuffle(x, x, range(lanes, 2 * lanes), "high")
+        x = combine(f, combiner, low, high)
+    scalar = x.type.split(" x ")[1].removesuffix(">")
+    return f.emit(scalar, "scalar", f"extractelement {x}, i64 0")
+
+
+def widened(f: Function, x: Value, kind: str) -> Value:
+    """`x` as a value of a type that holds all of its own."""
+    return x if x.type == kind else f.emit(kind, "wide", f"fpext {x} to {kind}")
+
+
+def _lanes(x: Value) -> int:
+    return int(x.type[1:].split(" x ", maxsplit=1)[0])

@@ -1,0 +1,68 @@
+"""The vectors that one step of a pass computes side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from convir.lowering.bodies.rows.program import RowProgram
+
+VECTORS = 4
+"""As many accumulators as hide an addition's latency."""
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A vector of a step."""
+
+    row: int
+    """Along the innermost reduced axis, from where the step begins."""
+    lane: int
+    """Along the innermost axis, across rows."""
+    active: int
+    """The lanes that hold elements."""
+    group: int
+    """Slots of one group are combined with each other."""
+
+
+@dataclass(frozen=True)
+class Slots:
+    """Those of an item: a row, or a block of rows."""
+
+    program: RowProgram
+    lanes: int
+    """Elements in a vector."""
+    length: int
+    """Elements of the item along the innermost axis."""
+
+    @cached_property
+    def groups(self) -> list[int]:
+        """The active lanes of each group."""
+        if self.program.along_rows:
+            return [self.lanes]
+        return [min(self.lanes, self.length - at) for at in range(0, self.length, self.lanes)]
+
+    @cached_property
+    def steps(self) -> tuple[int, list[Slot], list[Slot]]:
+        """How far a step of the innermost reduced axis goes, its slots, and those of the rest."""
+        program, count = self.program, self.lanes
+        reduced = zip(program.sizes, program.reduced, strict=True)
+        *_, length = (size for size, is_reduced in reduced if is_reduced)
+        if program.along_rows:
+            step = VECTORS * count
+            rest = length % step
+            return (
+                step,
+                [Slot(i * count, 0, count, 0) for i in range(VECTORS)],
+                [Slot(at, 0, min(count, rest - at), 0) for at in range(0, rest, count)],
+            )
+        unrolled = max(1, VECTORS // len(self.groups))
+        rest = length % unrolled
+        slots = [
+            Slot(row, group * count, active, group)
+            for row in range(unrolled)
+            for group, active in enumerate(self.groups)
+        ]
+        return unrolled, slots, slots[: rest * len(self.groups)]

@@ -1,0 +1,219 @@
+"""Reductions, normalisations and softmax in passes over rows, against NumPy in f64."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from host_kernels import TARGETS, assert_same, poisoned, runnable
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from xdsl.dialects.builtin import DictionaryAttr, StringAttr
+
+from convir.analysis.refusal import Refusal
+from convir.dialects.context import new_context, read_module
+from convir.dialects.kernel import ops as kernel
+from convir.lowering.kernels.host.problem import KernelBody
+from convir.lowering.kernels.host.reduction.problem import read
+from convir.lowering.kernels.host.target import target
+from convir.lowering.pipeline import lowering_passes
+from convir.runtime.executable import Executable
+from convir.runtime.host.device import HostProgram
+from convir.runtime.read_program import read_program
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LENGTHS = (2, 3, 7, 15, 16, 17, 31, 33, 63, 64, 65, 100, 129, 257, 1030)
+"""Of rows: around one vector and a step of several, of every CPU, and of a few chunks."""
+COUNTS = (1, 2, 3, 16, 17, 40, 130, 270)
+"""Of rows."""
+ULP = 2.0**-23
+
+
+def text_of(shape: Sequence[int], axes: Sequence[int], kind: str, name: str) -> str:
+    """A function of one tensor: a reduction of its `axes`, or what is computed of several."""
+    loops = [f"d{i}" for i in range(len(shape))]
+    kept = [i for i in range(len(shape)) if i not in axes]
+    full = f"tensor<{'x'.join(map(str, shape))}x{kind}>"
+    small = f"tensor<{''.join(f'{shape[i]}x' for i in kept)}f32>"
+    whole = f"affine_map<({', '.join(loops)}) -> ({', '.join(loops)})>"
+    row = f"affine_map<({', '.join(loops)}) -> ({', '.join(loops[i] for i in kept)})>"
+    kinds = ", ".join('"reduction"' if i in axes else '"parallel"' for i in range(len(shape)))
+    every = ", ".join(['"parallel"'] * len(shape))
+    wide = full.replace(kind, "f32")
+    count = float(np.prod([shape[i] for i in axes]))
+    widen = "" if kind == "f32" else f"%wi = arith.extf %el : {kind} to f32\n"
+    a = "%el" if kind == "f32" else "%wi"
+
+    def reduce(result: str, source: str, source_type: str, op: str, start: str) -> str:
+        element = source_type.rsplit("x", maxsplit=1)[1].removesuffix(">")
+        wider, x = (widen, a) if element != "f32" else ("", "%el")
+        return f"""
+  {result}_start = arith.constant {start} : f32
+  {result}_empty = tensor.empty() : {small}
+  {result}_init = linalg.fill ins({result}_start : f32) outs({result}_empty : {small}) -> {small}
+  {result} = linalg.generic {{indexing_maps = [{whole}, {row}], iterator_types = [{kinds}]}}
+    ins({source} : {source_type}) outs({result}_init : {small}) {{
+  ^bb0(%el: {element}, %to: f32):
+    {wider}%ne = {op} %to, {x} : f32
+    linalg.yield %ne : f32
+  }} -> {small}"""
+
+    def each(result: str, x: str, x_type: str, r: str, body: str, to: str) -> str:
+        element = x_type.rsplit("x", maxsplit=1)[1].removesuffix(">")
+        out = to.rsplit("x", maxsplit=1)[1].removesuffix(">")
+        wider, value = (widen, a) if element != "f32" else ("", "%el")
+        narrow = "" if out == "f32" else f"%ze = arith.truncf %ye : f32 to {out}\n"
+        return f"""
+  {result}_empty = tensor.empty() : {to}
+  {result} = linalg.generic
+    {{indexing_maps = [{whole}, {row}, {whole}], iterator_types = [{every}]}}
+    ins({x}, {r} : {x_type}, {small}) outs({result}_empty : {to}) {{
+  ^bb0(%el: {element}, %ro: f32, %ou: {out}):
+    {wider}{body.replace("%x", value)}
+    {narrow}linalg.yield {"%ye" if out == "f32" else "%ze"} : {out}
+  }} -> {to}"""
+
+    ops = {"sum": ("arith.addf", "0.0"), "product": ("arith.mulf", "1.0")}
+    ops |= {"max": ("arith.maximumf", "0xFF800000"), "min": ("arith.minimumf", "0x7F800000")}
+    if name in ops:
+        body = reduce("%r", "%v", full, *ops[name])
+        return f"func.func @main(%v: {full}) -> {small} {{{body}\n  return %r : {small}\n}}"
+    if name == "softmax":
+        exponential = "%de = arith.subf %x, %ro : f32\n%ye = math.exp %de : f32"
+        parts = (
+            reduce("%m", "%v", full, "arith.maximumf", "0xFF800000"),
+            each("%e", "%v", full, "%m", exponential, wide),
+            reduce("%s", "%e", wide, "arith.addf", "0.0"),
+            each("%y", "%e", wide, "%s", "%ye = arith.divf %x, %ro : f32", full),
+        )
+    else:  # The deviations from the mean, over the root of their mean square.
+        mean = f"""
+  %count = arith.constant dense<{count:e}> : {small}
+  %eps = arith.constant dense<1.0e-5> : {small}"""
+        parts = (
+            mean,
+            reduce("%t", "%v", full, "arith.addf", "0.0"),
+            f"\n  %m = arith.divf %t, %count : {small}",
+            each("%c", "%v", full, "%m", "%ye = arith.subf %x, %ro : f32", wide),
+            f"\n  %q = arith.mulf %c, %c : {wide}",
+            reduce("%s", "%q", wide, "arith.addf", "0.0"),
+            (
+                f"\n  %u = arith.divf %s, %count : {small}\n  %p = arith.addf %u, %eps : {small}"
+                f"\n  %d = math.sqrt %p : {small}"
+            ),
+            each("%y", "%c", wide, "%d", "%ye = arith.divf %x, %ro : f32", full),
+        )
+    return f"func.func @main(%v: {full}) -> {full} {{{''.join(parts)}\n  return %y : {full}\n}}"
+
+
+def expected(x: Any, axes: tuple[int, ...], name: str) -> Any:
+    """The same in f64."""
+    x = x.astype(np.float64)
+    match name:
+        case "sum":
+            return x.sum(axes)
+        case "product":
+            return x.prod(axes)
+        case "max":
+            return x.max(axes)
+        case "min":
+            return x.min(axes)
+        case "softmax":
+            e = np.exp(x - x.max(axes, keepdims=True))
+            return e / e.sum(axes, keepdims=True)
+        case _:
+            centered = x - x.mean(axes, keepdims=True)
+            return centered / np.sqrt((centered**2).mean(axes, keepdims=True) + 1e-5)
+
+
+def run(text: str, x: Any, cpu: str) -> Any:
+    """The result on a CPU, its memory poisoned before; one kernel, of this family."""
+    module = read_module(text)
+    for each in lowering_passes():
+        each.apply(new_context(), module)
+    (body,) = (op for op in module.walk() if isinstance(op, kernel.FuncOp))
+    host = target(cpu)
+    found = read(KernelBody(body), host)
+    assert not isinstance(found, Refusal), found.reason
+    body.configs = DictionaryAttr({"host": StringAttr("reduction")})
+    executable = Executable(HostProgram(read_program(module), cpu=host))
+    (spec,) = executable.outputs
+    out = poisoned(spec.shape, spec.dtype)
+    executable(x, out=[out])
+    return out
+
+
+@st.composite
+def shapes(draw: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Sizes, and the axes that are reduced: rows, columns, what lies between, and several."""
+    length, count = draw(st.sampled_from(LENGTHS)), draw(st.sampled_from(COUNTS))
+    other = draw(st.sampled_from((1, 2, 3)))
+    return draw(
+        st.sampled_from(
+            (
+                ((count, length), (1,)),
+                ((length, count), (0,)),
+                ((other, length, count), (1,)),
+                ((other, count, 3, length), (2, 3)),
+                ((other, count, length), (0, 2)),
+                ((other, length, 3, count), (0, 1)),
+                ((other, 5, length, count), (1, 2)),
+                ((length,), (0,)),
+            )
+        )
+    )
+
+
+@pytest.mark.parametrize("kind", ["f32", "f16", "bf16"])
+@pytest.mark.parametrize("name", ["sum", "max", "min", "product", "softmax", "normal"])
+@settings(max_examples=8, deadline=None)
+@given(case=shapes(), seed=st.integers(0, 9), cpu=st.sampled_from(TARGETS))
+def test_passes_over_rows_are_as_accurate_as_pairwise_sums(
+    name: str, kind: str, cpu: str, case: Any, seed: int
+) -> None:
+    cpu = cpu if runnable(cpu) is not None else "x86-64"
+    shape, axes = case
+    halves: Any = pytest.importorskip("ml_dtypes")
+    dtypes: dict[str, Any] = {"f32": np.float32, "f16": np.float16, "bf16": halves.bfloat16}
+    random: Any = np.random.default_rng(seed)
+    spread = 1e-3 if name == "product" else 1.0
+    numbers: Any = 1 + spread * random.standard_normal(shape)
+    x: Any = numbers.astype(dtypes[kind])
+    exact: Any = x.astype(np.float64)
+    found: Any = run(text_of(shape, axes, kind, name), x, cpu)
+    wanted: Any = expected(x, axes, name)
+    stored = {"f32": ULP, "f16": 2.0**-11, "bf16": 2.0**-8}[kind]
+    stored = stored if name in ("softmax", "normal") else ULP
+    # A few roundings of each number and, of a product, one for each factor.
+    length = int(np.prod([shape[axis] for axis in axes]))
+    scale = float(np.abs(exact).sum(axes).max()) if name == "sum" else 0
+    scale = max(scale, float(np.abs(wanted).max()), 1e-30)
+    if name == "normal":  # The mean is rounded, and what differs little from it is divided by that.
+        deviation = np.sqrt(exact.var(axes).min() + 1e-5)
+        scale = max(scale, float(np.abs(exact).max() / deviation))
+    steps = {"product": length, "softmax": 8, "normal": 16}.get(name, 4)
+    tolerance = (stored + steps * ULP) * scale
+    np.testing.assert_allclose(found.astype(np.float64), wanted, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("shape", [(3, 100), (100, 40)])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("name", ["max", "min", "sum"])
+def test_nan_and_infinities_reach_their_row_alone(
+    name: str, axis: int, shape: tuple[int, ...]
+) -> None:
+    x = np.ones(shape, np.float32)
+    x[2, 5], x[0, 7], x[1, 9] = np.nan, np.inf, -np.inf
+    found: Any = run(text_of(shape, (axis,), "f32", name), x, "host")
+    assert_same(found, expected(x, (axis,), name).astype(np.float32))
+
+
+@pytest.mark.parametrize("shape", [(5, 333), (333, 5), (333, 40)])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_sums_of_integers_are_exact(shape: tuple[int, ...], axis: int) -> None:
+    x = np.random.default_rng(0).integers(-99, 99, shape).astype(np.float32)
+    found: Any = run(text_of(shape, (axis,), "f32", "sum"), x, "host")
+    assert_same(found, x.sum(axis, dtype=np.float64).astype(np.float32))
