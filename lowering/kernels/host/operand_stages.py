@@ -15,6 +15,7 @@ from convir.lowering.kernels.host.code.entry import CONTRACT
 from convir.lowering.kernels.host.code.fused_store import EPILOGUE_BUFFERS
 from convir.lowering.kernels.host.code.lanes import Lanes
 from convir.lowering.kernels.host.code.operand_copy import Dimension, StageKernel, staged_phases
+from convir.lowering.kernels.host.code.pairs import paired, takes_pairs
 from convir.lowering.kernels.host.launch import HostLaunch, KernelCode, Stage
 
 if TYPE_CHECKING:
@@ -30,10 +31,12 @@ class OperandStages:
     def __init__(
         self, spec: Contraction, cpu: CpuTarget, epilogue: FusedEpilogue | None = None
     ) -> None:
-        self.spec = spec
-        """What the kernels compute: `spec` on the copies of operands."""
+        pairs = takes_pairs(spec, cpu)
+        self.spec = paired(spec) if pairs else spec
+        """What the kernels compute: `spec` on the copies of operands, over pairs where these are
+        multiplied."""
         self.epilogue = epilogue
-        self.lanes = Lanes(spec.element, cpu)
+        self.lanes = Lanes(spec.element, cpu, pairs)
         self.kernels: list[Writer] = []
         self.stages: list[Stage] = []
         self.workspace: dict[Buffer, int] = {}

@@ -114,6 +114,8 @@ class Function:
     """(type, name) of each parameter; attributes may follow the type."""
     external: bool = False
     """Whether it is called from outside the module."""
+    target_features: str | None = None
+    """LLVM features of this function alone, all of them; None for the target's."""
     _lines: list[str] = field(default_factory=list[str], init=False)
     _names: dict[str, int] = field(default_factory=dict[str, int], init=False)
     _block: str = field(default="entry", init=False)
@@ -132,10 +134,11 @@ class Function:
         """The function as LLVM assembly; it returns nothing."""
         parameters = ", ".join(f"{type_} %{name}" for type_, name in self.parameters)
         linkage = "" if self.external else "internal "
+        has = self.target_features
+        features = "" if has is None else f' "target-features"="{has}"'
+        head = f"define {linkage}void @{self.name}({parameters}){features}"
         body = "\n".join(self._lines)
-        return (
-            f"define {linkage}void @{self.name}({parameters}) {{\nentry:\n{body}\n  ret void\n}}\n"
-        )
+        return f"{head} {{\nentry:\n{body}\n  ret void\n}}\n"
 
     @property
     def intrinsics(self) -> frozenset[str]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from convir.lowering.kernels.host.code.builder import I64, PTR, Function, Module, Value
 from convir.lowering.kernels.host.code.entry import KERNEL_PARAMETERS
+from convir.lowering.kernels.host.code.pairs import operand_storage
 from convir.lowering.kernels.host.code.storage import Storage
 from convir.lowering.kernels.host.code.transpose import Piece, Square, pieces
 
@@ -157,7 +158,7 @@ class StageKernel:
 
     def write(self, module: Module) -> None:
         """Add the kernel to `module`."""
-        storage = Storage(self.lanes, self.layout.type)
+        storage = operand_storage(self.lanes, self.layout.type, self.layout.stride)
         *outer, inner = merged(self.pixels)
         runs, blocks = -(-inner.size // RUN), -(-self.channels // RUN)
         f = Function(self.name, KERNEL_PARAMETERS, external=True)

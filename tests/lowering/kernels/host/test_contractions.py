@@ -52,6 +52,7 @@ Types: TypeAlias = tuple[StorageType, StorageType, StorageType]
 GUARD = 256
 DOUBLE: Types = ("f64", "f64", "f64")
 SINGLE: Types = ("f32", "f32", "f32")
+BFLOAT: Types = ("bf16", "bf16", "bf16")
 
 
 @dataclass(frozen=True)
@@ -265,6 +266,13 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_cases(name: str, kind: str, cpu: str):
     run(CASES[name], kind, cpu)
+
+
+@pytest.mark.parametrize("kind", DIRECTIONS)
+@pytest.mark.parametrize("orders", [(0, 0, 0), (1, 1, 1), (0, 2, 1)])
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.types == SINGLE])
+def test_cases_in_bf16(name: str, orders: tuple[int, int, int], kind: str):
+    run(replace(CASES[name], types=BFLOAT, orders=orders), kind, "host")
 
 
 FIRST = (1, 1, 1)
