@@ -30,6 +30,12 @@ def takes_pairs(spec: Contraction, cpu: CpuTarget) -> bool:
     return cpu.bf16_dot and spec.result == "C" and types == {"bf16"} and spec.in_channels % 2 == 0
 
 
+def takes_pairs_of_pixels(spec: Contraction, cpu: CpuTarget) -> bool:
+    """Whether `cpu` computes B of `spec` from pairs of bf16 of two output pixels."""
+    types = {spec.a.type, spec.c.type}
+    return cpu.bf16_dot and spec.result == "B" and types == {"bf16"}
+
+
 def paired(spec: Contraction) -> Contraction:
     """`spec` over pairs of its input channels, an even number.
 
@@ -101,7 +107,7 @@ class JoinedPairs(Storage):
             self.lanes.load_words(f, half, active)
             for half in (address, f.offset(address, self.apart * self.bytes))
         )
-        return self._joined(f, low, high)
+        return joined(f, self.lanes, low, high)
 
     def widen(self, f: Function, raw: Value) -> Value:
         """`raw`: words are what is multiplied."""
@@ -114,14 +120,16 @@ class JoinedPairs(Storage):
             f.load("i16", half, self.bytes, "bits")
             for half in (address, f.offset(address, self.apart * self.bytes))
         )
-        return self._joined(f, low, high)
+        return joined(f, self.lanes, low, high)
 
-    def _joined(self, f: Function, low: Value, high: Value) -> Value:
-        is_vector = low.type.startswith("<")
-        words = vector("i32", self.lanes.count) if is_vector else "i32"
-        below, above = (f.emit(words, "wide", f"zext {half} to {words}") for half in (low, high))
-        by = "splat (i32 16)" if is_vector else "16"
-        above = f.emit(words, "above", f"shl {above}, {by}")
-        both = f.emit(words, "pair", f"or {below}, {above.text}")
-        kind = self.lanes.type if is_vector else self.lanes.scalar
-        return f.emit(kind, "word", f"bitcast {both} to {kind}")
+
+def joined(f: Function, lanes: Lanes, low: Value, high: Value) -> Value:
+    """Words of two 16-bit integers each, or vectors of them, in the type of the arithmetic."""
+    is_vector = low.type.startswith("<")
+    words = vector("i32", lanes.count) if is_vector else "i32"
+    below, above = (f.emit(words, "wide", f"zext {half} to {words}") for half in (low, high))
+    by = "splat (i32 16)" if is_vector else "16"
+    above = f.emit(words, "above", f"shl {above}, {by}")
+    both = f.emit(words, "pair", f"or {below}, {above.text}")
+    kind = lanes.type if is_vector else lanes.scalar
+    return f.emit(kind, "word", f"bitcast {both} to {kind}")

@@ -17,6 +17,7 @@ from convir.lowering.bodies.contraction.convolution import Convolution, Layouts
 from convir.lowering.kernels.host.code.pairs import paired, takes_pairs
 from convir.lowering.kernels.host.registry import plan_contraction
 from convir.lowering.kernels.host.target import HOST, X86_64_V4, X86_64_V4_BF16, target
+from convir.lowering.kernels.host.wgrad.blocking import lanes_of
 from convir.runtime.host.jit import AS_EMITTED, compile_ir
 
 BF16 = ml_dtypes.bfloat16
@@ -56,6 +57,23 @@ def convolution(c: int, k: int, groups: int = 1, layout: str = "NHWC", **changes
 def test_even_input_channels_of_bf16_are_paired(spec: Any, taken: bool) -> None:
     assert takes_pairs(spec, target(X86_64_V4_BF16)) is taken
     assert not takes_pairs(spec, target(X86_64_V4))
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("spec", "taken"),
+    [
+        (convolution(64, 64, types=("bf16",) * 3).wgrad(), True),
+        (convolution(63, 65, types=("bf16", "f32", "bf16")).wgrad(), True),
+        (convolution(64, 64, layout="NCHW", types=("bf16",) * 3).wgrad(), True),
+        (convolution(3, 9, types=("bf16",) * 3).wgrad(), False),
+        (convolution(64, 64, 32, "NCHW", types=("bf16",) * 3).wgrad(), False),
+        (convolution(64, 64, types=("bf16", "bf16", "f32")).wgrad(), False),
+    ],
+)
+def test_output_pixels_of_many_rows_are_paired(spec: Any, taken: bool) -> None:
+    assert lanes_of(spec, target(X86_64_V4_BF16)).pairs is taken
+    assert not lanes_of(spec, target(X86_64_V4)).pairs
 
 
 @pytest.mark.fast
