@@ -68,7 +68,7 @@ def main() -> int:
     rows: list[dict[str, Any]] = []
     failed = False
     for name, shape in CUDA_CASES if on_gpu else CASES:
-        for element in ELEMENT_TYPES if on_gpu else ("f32",):
+        for element in ("f32", "f16") if on_gpu else ("f32",):
             label = f"{name} {'x'.join(map(str, shape))} {element}"
             if options.only not in label:
                 continue

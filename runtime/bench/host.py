@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from convir.runtime.executable import Executable
     from convir.runtime.program import Array
 
+_VECTORS = ("fma", "f16c", "avx", "amx")
+"""How the names of features begin that say what is multiplied."""
+
 
 class HostBench:
     """The CPU on a fixed number of threads."""
@@ -42,6 +45,7 @@ class HostBench:
         return {
             "device": self.name,
             "cpu": _cpu_model(),
+            "cpu features": _vector_features(),
             "threads": self.threads,
             "OPENBLAS_CORETYPE": os.environ.get("OPENBLAS_CORETYPE"),
             "clock": "the host's, around calls in a row",
@@ -125,3 +129,13 @@ def _cpu_model() -> str:
     except OSError:
         named = []
     return named[0].partition(":")[2].strip() if named else platform.processor()
+
+
+def _vector_features() -> list[str]:
+    """What the processor multiplies with, as `/proc/cpuinfo` calls it; empty elsewhere."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as info:
+            flags = [line for line in info if line.startswith("flags")]
+    except OSError:
+        flags = []
+    return [flag for flag in (flags[0].split() if flags else ()) if flag.startswith(_VECTORS)]

@@ -15,11 +15,12 @@ from convir.lowering.kernels.host.code.entry import CONTRACT
 from convir.lowering.kernels.host.code.fused_store import EPILOGUE_BUFFERS
 from convir.lowering.kernels.host.code.lanes import Lanes
 from convir.lowering.kernels.host.code.operand_copy import Dimension, StageKernel, staged_phases
+from convir.lowering.kernels.host.code.pairs import paired, takes_pairs
 from convir.lowering.kernels.host.launch import HostLaunch, KernelCode, Stage
 
 if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.fused import FusedEpilogue
-    from convir.lowering.bodies.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction, StorageType
     from convir.lowering.kernels.host.launch import Buffer, Writer
     from convir.lowering.kernels.host.target import CpuTarget
 
@@ -28,12 +29,27 @@ class OperandStages:
     """Collects the stages of one contraction."""
 
     def __init__(
-        self, spec: Contraction, cpu: CpuTarget, epilogue: FusedEpilogue | None = None
+        self,
+        spec: Contraction,
+        cpu: CpuTarget,
+        epilogue: FusedEpilogue | None = None,
+        copied_as: StorageType | None = None,
     ) -> None:
-        self.spec = spec
-        """What the kernels compute: `spec` on the copies of operands."""
+        """Begin with no stage.
+
+        Args:
+            spec: the contraction.
+            cpu: the processor.
+            epilogue: what follows it.
+            copied_as: the type that kernels read; the arithmetic's if None.
+        """
+        self._read: StorageType = spec.element if copied_as is None else copied_as
+        pairs = takes_pairs(spec, cpu)
+        self.spec = paired(spec) if pairs else spec
+        """What the kernels compute: `spec` on the copies of operands, over pairs where these are
+        multiplied."""
         self.epilogue = epilogue
-        self.lanes = Lanes(spec.element, cpu)
+        self.lanes = Lanes(spec.element, cpu, pairs)
         self.kernels: list[Writer] = []
         self.stages: list[Stage] = []
         self.workspace: dict[Buffer, int] = {}
@@ -64,7 +80,7 @@ class OperandStages:
         channels = groups * spec.in_channels
         phases, dimensions, offset = staged_phases(spec.phases, channels, spec.a)
         self._copy("a", "a_copy", dimensions, (groups, channels), spec.a, offset)
-        layout = Channels(spec.element, 1, 0 if spec.shares_rows else spec.in_channels)
+        layout = Channels(self._read, 1, 0 if spec.shares_rows else spec.in_channels)
         self.spec = replace(spec, phases=phases, a=layout)
         return "a_copy"
 
@@ -87,13 +103,13 @@ class OperandStages:
         )
         sizes = spec.groups, channels
         self._copy("c", "c_copy", dimensions, sizes, spec.c, phase.out_offset)
-        layout = Channels(spec.element, 1, spec.out_channels)
+        layout = Channels(self._read, 1, spec.out_channels)
         moved = replace(phase, axes=axes, out_offset=0)
         self.spec = replace(spec, phases=(moved,), c=layout)
         return "c_copy"
 
     def _is_readable(self, layout: Channels) -> bool:
-        return layout.type == self.spec.element and layout.stride == 1
+        return layout.type == self._read and layout.stride == 1
 
     def _copy(
         self,
@@ -107,7 +123,9 @@ class OperandStages:
         groups, channels = sizes
         if groups > 1 and layout.group_stride != channels // groups * layout.stride:
             raise ValueError(f"groups of operand {buffer} do not lie behind each other")
-        stage = StageKernel(f"copy_{buffer}", self.lanes, dimensions, channels, layout, offset)
+        stage = StageKernel(
+            f"copy_{buffer}", self.lanes, dimensions, channels, layout, offset, self._read
+        )
         self.kernels.append(stage)
         self.workspace[copy] = stage.bytes
         self.stages.append(Stage(stage.name, stage.items, (buffer, copy)))

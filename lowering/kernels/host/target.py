@@ -17,12 +17,18 @@ from convir.lowering.loops.llvm.llvm_binding import llvm
 X86_64 = "x86-64"
 X86_64_V3 = "x86-64-v3"
 X86_64_V4 = "x86-64-v4"
+X86_64_V4_BF16 = "x86-64-v4-bf16"
 ARM64 = "arm64"
 HOST = "host"
+NAMES: Final = (X86_64, X86_64_V3, X86_64_V4, X86_64_V4_BF16)
+"""The CPUs that code is made for without being them."""
+
+AVX512_BF16: Final = "avx512bf16"
+"""LLVM's name of the feature; only functions that multiply by it are compiled with it."""
 _PACKAGE: Final = "convir.lowering.kernels.host"
 
 # Their float → bfloat conversions turn subnormals into zero, which IEEE arithmetic does not.
-_FLUSHES_SUBNORMALS = ("avx512bf16", "avxneconvert")
+_FLUSHES_SUBNORMALS = (AVX512_BF16, "avxneconvert")
 _AVX512 = ("avx512f", "avx512bw", "avx512dq", "avx512vl")
 
 
@@ -46,6 +52,8 @@ class CpuTarget:
     """True if multiply-add is one instruction."""
     f16_in_hardware: bool
     """True if an instruction converts between f16 and f32."""
+    bf16_dot: bool
+    """True if an instruction adds the products of two pairs of bf16 to an f32: `vdpbf16ps`."""
 
     clock_mhz: float
     """Cycles per µs, under vector arithmetic."""
@@ -86,8 +94,15 @@ class CpuTarget:
         return self.vector_bits // element_bits
 
 
-_REGISTER_FILES = ((128, 16, False), (128, 32, True), (256, 16, True), (512, 32, True))
-"""Bits of a vector register, their number, and whether multiply-adds are fused."""
+_REGISTER_FILES = (
+    (128, 16, False, False),
+    (128, 32, True, False),
+    (256, 16, True, False),
+    (512, 32, True, False),
+    (512, 32, True, True),
+)
+"""Bits of a vector register, their number, whether multiply-adds are fused, and whether there are
+products of pairs of bf16."""
 
 
 @cache
@@ -97,14 +112,15 @@ def register_files() -> tuple[CpuTarget, ...]:
     return tuple(
         replace(
             named(X86_64),
-            name=f"{registers}x{bits}",
+            name=f"{registers}x{bits}{'-bf16' if pairs else ''}",
             cpu="",
             vector_bits=bits,
             vector_registers=registers,
             fma=fma,
             f16_in_hardware=fma,
+            bf16_dot=pairs,
         )
-        for bits, registers, fma in _REGISTER_FILES
+        for bits, registers, fma, pairs in _REGISTER_FILES
     )
 
 
@@ -113,12 +129,12 @@ def target(name: str = HOST) -> CpuTarget:
     """The target called `name`.
 
     Raises:
-        ValueError: the name is none of `x86-64`, `x86-64-v3`, `x86-64-v4` and `host`.
+        ValueError: the name is none of `NAMES` and `host`.
     """
     if name == HOST:
         return _host()
-    if name not in (X86_64, X86_64_V3, X86_64_V4):
-        known = ", ".join((X86_64, X86_64_V3, X86_64_V4, HOST))
+    if name not in NAMES:
+        known = ", ".join((*NAMES, HOST))
         raise ValueError(f"unknown CPU target '{name}': one of {known}")
     return replace(named(name), triple=llvm.get_process_triple())
 
@@ -140,6 +156,7 @@ def named(name: str) -> CpuTarget:
 def _host() -> CpuTarget:
     triple = llvm.get_process_triple()
     features: dict[str, bool] = llvm.get_host_cpu_features()
+    pairs = features.get(AVX512_BF16, False)
     for feature in _FLUSHES_SUBNORMALS:
         features[feature] = False
     flat = ",".join(f"{'+' if has else '-'}{name}" for name, has in sorted(features.items()))
@@ -149,5 +166,5 @@ def _host() -> CpuTarget:
     fma, half = features.get("fma", False), features.get("f16c", False)
     known = named(X86_64_V3 if features.get("avx2", False) and fma else X86_64)
     if all(features.get(feature, False) for feature in _AVX512):
-        known = named(X86_64_V4)
+        known = replace(named(X86_64_V4), bf16_dot=pairs)
     return replace(known, **own, fma=fma, f16_in_hardware=half)

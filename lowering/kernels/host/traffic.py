@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 
 if TYPE_CHECKING:
-    from convir.lowering.bodies.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction, StorageType
 
 COPY_CYCLES = 1.0
 """Of an element that is moved to where its neighbours are."""
@@ -35,10 +35,15 @@ def operand_bytes(spec: Contraction) -> int:
     )
 
 
-def copied_elements(spec: Contraction) -> int:
-    """Elements of A, and of C where B is computed, that kernels do not read where they lie."""
+def copied_elements(spec: Contraction, read: StorageType) -> int:
+    """Elements of A, and of C where B is computed, that kernels do not read where they lie.
+
+    Args:
+        spec: the contraction.
+        read: the type that kernels read.
+    """
     a, _, c = elements(spec)
-    copied = a if spec.a.stride != 1 or spec.a.type != spec.element else 0
-    if spec.result == "B" and (spec.c.stride != 1 or spec.c.type != spec.element):
+    copied = a if spec.a.stride != 1 or spec.a.type != read else 0
+    if spec.result == "B" and (spec.c.stride != 1 or spec.c.type != read):
         copied += c
     return copied

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import ml_dtypes
 import numpy as np
 
 from convir.runtime.bench.peers.made_networks import convnext_tiny, efficientnet_b0
@@ -18,7 +19,11 @@ from convir.runtime.bench.peers.made_networks import convnext_tiny, efficientnet
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-ELEMENT_TYPES = {"f32": (1, np.float32), "f16": (10, np.float16)}
+ELEMENT_TYPES: Mapping[str, tuple[int, Any]] = {
+    "f32": (1, np.float32),
+    "f16": (10, np.float16),
+    "bf16": (16, ml_dtypes.bfloat16),
+}
 """`TensorProto.DataType` and NumPy's type of the element types that networks compute in."""
 
 
@@ -141,7 +146,8 @@ NETWORKS: Mapping[str, Callable[[], Any]] = {
 
 
 def in_element_type(model: Any, element: str) -> Any:
-    """`model` with inputs, weights and outputs of another element type: `f32` or `f16`."""
+    """`model`, which is changed, with inputs, weights and outputs of another element type of
+    `ELEMENT_TYPES`."""
     code, dtype = ELEMENT_TYPES[element]
     if element == "f32":
         return model

@@ -22,7 +22,12 @@ class TorchNetwork:
         self._outputs = [port.name for port in model.graph.output]
         self._weights: dict[str, Any] = {}
         for tensor in model.graph.initializer:
-            weight = self._torch.from_numpy(to_array(tensor).copy()).to(device)
+            array = to_array(tensor).copy()
+            # NumPy's bf16 has no place in PyTorch's list of types, but equal bits.
+            words = array.view("int16") if array.dtype.name == "bfloat16" else array
+            weight = self._torch.from_numpy(words).to(device)
+            if words is not array:
+                weight = weight.view(self._torch.bfloat16)
             self._weights[tensor.name] = self._arranged(weight)
 
     def __call__(self, x: Any) -> list[Any]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.host.code.builder import Value, mask, vector, zero
+from convir.lowering.kernels.host.target import AVX512_BF16
 
 if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.spec import FloatType
@@ -22,6 +23,9 @@ class Lanes:
 
     element: FloatType
     cpu: CpuTarget
+    pairs: bool = False
+    """Whether a lane of an operand holds two neighbouring bf16 along the reduction instead of one
+    f32; accumulators are f32 all the same."""
 
     @property
     def bytes(self) -> int:
@@ -50,12 +54,28 @@ class Lanes:
 
     def multiply_add(self, f: Function, left: Value, right: Value, total: Value) -> Value:
         """`left * right + total`, fused where the CPU can."""
+        if self.pairs:
+            return self._dot_add(f, left, right, total)
         if not self.cpu.fma:
             product = f.float_binary("fmul", left, right, "product")
             return f.float_binary("fadd", total, product, "total")
         v = self.type
         declaration = f"declare {v} @llvm.fma.{self.suffix}({v}, {v}, {v})"
         return f.intrinsic(declaration, v, (left, right, total), "total")
+
+    def _dot_add(self, f: Function, left: Value, right: Value, total: Value) -> Value:
+        """`left.low * right.low + left.high * right.high + total`.
+
+        Only this function is compiled for the feature: elsewhere LLVM would round by an
+        instruction that flushes subnormals.
+        """
+        features = ",".join(filter(None, (self.cpu.features, f"+{AVX512_BF16}")))
+        f.attributes = f' "target-features"="{features}"'
+        v, pair = self.type, vector("bfloat", 2 * self.count)
+        name = f"llvm.x86.avx512bf16.dpbf16ps.{self.cpu.vector_bits}"
+        declaration = f"declare {v} @{name}({v}, {pair}, {pair})"
+        pairs = (f.emit(pair, "pairs", f"bitcast {x} to {pair}") for x in (left, right))
+        return f.intrinsic(declaration, v, (total, *pairs), "total")
 
     def broadcast(self, f: Function, address: Value) -> Value:
         """A vector with the element at `address` in every lane."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from convir.lowering.kernels.host.code.builder import I64, PTR, Function, Module, Value
 from convir.lowering.kernels.host.code.entry import KERNEL_PARAMETERS
+from convir.lowering.kernels.host.code.pairs import operand_storage
 from convir.lowering.kernels.host.code.storage import Storage
 from convir.lowering.kernels.host.code.transpose import Piece, Square, pieces
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
-    from convir.lowering.bodies.contraction.spec import Axis, Channels, Phase
+    from convir.lowering.bodies.contraction.spec import Axis, Channels, Phase, StorageType
     from convir.lowering.kernels.host.code.builder import Loop
     from convir.lowering.kernels.host.code.lanes import Lanes
 
@@ -142,11 +143,18 @@ class StageKernel:
     layout: Channels
     offset: int = 0
     """Elements of the operand before the first position."""
+    copied_as: StorageType | None = None
+    """The type of the copy; the arithmetic's if None."""
+
+    @property
+    def target(self) -> Storage:
+        """How the copy is written."""
+        return Storage(self.lanes, self.copied_as or self.lanes.element)
 
     @property
     def bytes(self) -> int:
         """Size of the copy."""
-        return prod(d.size for d in self.pixels) * self.channels * self.lanes.bytes
+        return prod(d.size for d in self.pixels) * self.channels * self.target.bytes
 
     @property
     def items(self) -> int:
@@ -157,7 +165,7 @@ class StageKernel:
 
     def write(self, module: Module) -> None:
         """Add the kernel to `module`."""
-        storage = Storage(self.lanes, self.layout.type)
+        storage = operand_storage(self.lanes, self.layout.type, self.layout.stride)
         *outer, inner = merged(self.pixels)
         runs, blocks = -(-inner.size // RUN), -(-self.channels // RUN)
         f = Function(self.name, KERNEL_PARAMETERS, external=True)
@@ -169,7 +177,7 @@ class StageKernel:
             rest = f.div(item.index, blocks, "rest")
             first = f.mul(f.rem(rest, runs, "run"), RUN, "first")
             number = f.div(rest, runs, "outer")
-            line_bytes = inner.size * self.channels * self.lanes.bytes
+            line_bytes = inner.size * self.channels * self.target.bytes
             target = f.element(copy, number, line_bytes, "target")
             source = f.offset(operand, self.offset * storage.bytes)
             for dimension in reversed(outer):
@@ -199,19 +207,19 @@ class StageKernel:
         lanes = self.lanes
         with f.loop("position", f.argument("first"), f.argument("last")) as position:
             row = f.element(f.argument("source"), position.index, inner.stride * storage.bytes)
-            out = f.element(f.argument("target"), position.index, self.channels * lanes.bytes)
+            out = f.element(f.argument("target"), position.index, self.channels * self.target.bytes)
             for piece in pieces(self.channels, lanes.count):
                 with self._channels(f, piece) as channel:
                     source = f.element(row, channel.index, storage.bytes)
-                    target = f.element(out, channel.index, lanes.bytes)
+                    target = f.element(out, channel.index, self.target.bytes)
                     loaded = storage.load(f, source, piece.active)
-                    lanes.store(f, loaded, target, piece.active)
+                    self.target.store(f, loaded, target, piece.active)
 
     def _transposed(self, module: Module, f: Function, storage: Storage, inner: Dimension) -> None:
         """Output pixels are contiguous."""
-        lanes, own = self.lanes.count, Storage(self.lanes, self.lanes.element)
+        lanes, own = self.lanes.count, self.target
         first, last = f.argument("first"), f.argument("last")
-        strides = (self.layout.stride * storage.bytes, self.channels * self.lanes.bytes)
+        strides = (self.layout.stride * storage.bytes, self.channels * own.bytes)
         for out_channels in pieces(self.channels, lanes):
             for rows in pieces(inner.size, lanes):
                 square = Square(storage, own, out_channels.active, rows.active, *strides)
@@ -226,12 +234,12 @@ class StageKernel:
                     source = f.element(f.argument("source"), row.index, storage.bytes)
                     source = f.element(source, column.index, strides[0])
                     target = f.element(f.argument("target"), row.index, strides[1])
-                    target = f.element(target, column.index, self.lanes.bytes)
+                    target = f.element(target, column.index, own.bytes)
                     f.call(do, source, target)
 
     def _gathered(self, f: Function, storage: Storage, inner: Dimension) -> None:
         """Nothing is a neighbour of anything."""
-        size = self.lanes.bytes
+        size = self.target.bytes
         with (
             f.loop("position", f.argument("first"), f.argument("last")) as position,
             f.loop("channel", f.argument("low"), f.argument("high")) as channel,
@@ -240,7 +248,7 @@ class StageKernel:
             source = f.element(source, channel.index, self.layout.stride * storage.bytes)
             target = f.element(f.argument("target"), position.index, self.channels * size)
             loaded: Value = storage.load_scalar(f, source)
-            f.store(loaded, f.element(target, channel.index, size), size)
+            self.target.store_scalar(f, loaded, f.element(target, channel.index, size))
 
     def _channels(self, f: Function, piece: Piece) -> AbstractContextManager[Loop]:
         """A loop over the vectors of `piece` that begin in [`low`, `high`), by first channel."""

@@ -70,6 +70,13 @@ class Storage:
         else:
             self.lanes.store_words(f, self._narrow(f, stored), address, active)
 
+    def store_raw(self, f: Function, stored: Value, address: Value, active: int) -> None:
+        """The first `active` lanes of what lay in memory so."""
+        if self.is_direct:
+            self.lanes.store(f, stored, address, active)
+        else:
+            self.lanes.store_words(f, stored, address, active)
+
     def load_scalar(self, f: Function, address: Value) -> Value:
         """One element."""
         if self.is_direct:

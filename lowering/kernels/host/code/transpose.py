@@ -82,5 +82,8 @@ class Square:
         active = lanes.count if self.fills else self.lines
         for element, line in enumerate(transpose(f, loaded)[: self.elements]):
             place = f.offset(target, element * self.target_stride)
-            self.target.store(f, self.source.widen(f, line), place, active)
+            if self.source == self.target:
+                self.target.store_raw(f, line, place, active)
+            else:
+                self.target.store(f, self.source.widen(f, line), place, active)
         return f

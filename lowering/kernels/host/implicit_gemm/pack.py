@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from convir.lowering.kernels.host.code.builder import I64, PTR, Function, Module, Value, zero
 from convir.lowering.kernels.host.code.entry import KERNEL_PARAMETERS
+from convir.lowering.kernels.host.code.pairs import operand_storage
 from convir.lowering.kernels.host.code.storage import Storage
 from convir.lowering.kernels.host.code.tiles import BroadcastTile, DotTile, GroupTile
 from convir.lowering.kernels.host.code.transpose import Square, pieces
@@ -42,7 +43,8 @@ class PackKernel:
     @property
     def storage(self) -> Storage:
         """How B is read."""
-        return Storage(self.lanes, self.spec.b.type)
+        b = self.spec.b
+        return operand_storage(self.lanes, b.type, b.in_channel_stride)
 
     @property
     def items(self) -> int:

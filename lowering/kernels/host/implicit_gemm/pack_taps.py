@@ -11,6 +11,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from convir.lowering.kernels.host.code.builder import PTR, Function, Module, Value, zero
+from convir.lowering.kernels.host.code.pairs import operand_storage
 from convir.lowering.kernels.host.code.storage import Storage
 from convir.lowering.kernels.host.code.tiles import BroadcastTile
 from convir.lowering.kernels.host.code.transpose import pieces, transpose
@@ -78,7 +79,8 @@ class TapPacking:
         parameters = ((PTR, "source"), (PTR, "target"), *(("i64", n) for n in _NUMBERS))
         f = module.add(Function(f"pack_taps_{label}", parameters))
         own, lanes = Storage(self.lanes, self.lanes.element), self.lanes.count
-        storage, b = Storage(self.lanes, self.spec.b.type), self.spec.b
+        b = self.spec.b
+        storage = operand_storage(self.lanes, b.type, b.in_channel_stride)
         line_bytes = tile.out_channels(lanes) * own.bytes
         targets = self._targets(f, tile)
         first_tap, reach = min(self.taps), max(self.taps) - min(self.taps) + 1

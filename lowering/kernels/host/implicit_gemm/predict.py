@@ -10,7 +10,6 @@ from convir.lowering.kernels.host.implicit_gemm.blocking import block, shape_of
 from convir.lowering.kernels.host.operand_stages import OperandStages
 from convir.lowering.kernels.host.traffic import (
     COPY_CYCLES,
-    copied_elements,
     elements,
     operand_bytes,
 )
@@ -37,7 +36,7 @@ def predict(spec: Contraction, cpu: CpuTarget, *, constant_weights: bool = False
     """
     stages = OperandStages(spec, cpu)
     try:
-        stages.readable_rows()
+        is_copied = stages.readable_rows() != "a"
         cuts = block(stages.spec, stages.lanes)
     except ValueError:  # It is not legal: the launch says why.
         return inf
@@ -45,15 +44,14 @@ def predict(spec: Contraction, cpu: CpuTarget, *, constant_weights: bool = False
     cycles += ITEM_CYCLES * cuts.items_per_group * cuts.groups
     cycles += ADDRESS_CYCLES * cuts.groups * sum(p.pixels * p.taps for p in spec.phases)
     launches = 1
-    _, b, c = elements(spec)
+    a, b, c = elements(spec)
     if not cuts.in_place and not constant_weights:
         launches += 1
         cycles += PACK_CYCLES * b
     if spec.c.stride != 1:
         cycles += PACK_CYCLES * c
-    copied = copied_elements(spec)
-    if copied:
+    if is_copied:
         launches += 1
-        cycles += COPY_CYCLES * copied
+        cycles += COPY_CYCLES * a
     traffic = cpu.traffic_us(operand_bytes(spec))
     return launches * cpu.launch + max(cycles / cpu.clock_mhz, traffic)

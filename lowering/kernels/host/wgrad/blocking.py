@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from convir.lowering.bodies.contraction.spec import Channels
+from convir.lowering.kernels.host.code.lanes import Lanes
+from convir.lowering.kernels.host.code.pairs import takes_pairs_of_pixels
 from convir.lowering.kernels.host.code.tiles import (
     KEPT_CHOICES,
     LATENCY_CHAINS,
@@ -16,7 +19,6 @@ from convir.lowering.kernels.host.code.tiles import (
 
 if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.spec import Contraction
-    from convir.lowering.kernels.host.code.lanes import Lanes
     from convir.lowering.kernels.host.target import CpuTarget
 
 MAX_OUTER_ROWS = 14
@@ -118,7 +120,8 @@ def block_weights(spec: Contraction, lanes: Lanes) -> WeightBlocking:
     panels = -(-out_channels // panel_out_channels)
     panel_lanes = tile.vectors * lanes.count
     tiles = 1 if isinstance(tile, GroupTile) else -(-rows // tile.rows)
-    by_panel = PANEL_BYTES // (panel_lanes * lanes.bytes)
+    operand_bytes = lanes.bytes // 2 if lanes.pairs else lanes.bytes
+    by_panel = PANEL_BYTES // (panel_lanes * operand_bytes)
     last = tile.narrowed(out_channels - (panels - 1) * panel_out_channels, lanes.count)
     stores = isinstance(tile, BroadcastTile) and _stores_directly(spec, lanes, out_channels, choice)
     cuts = _PartChoices(
@@ -137,7 +140,7 @@ def block_weights(spec: Contraction, lanes: Lanes) -> WeightBlocking:
     item_columns = min(out_channels, -(-panels // parts.panels) * panel_out_channels)
     if together > 1:  # rows and columns of all groups
         item_rows = spec.in_channels * together
-    by_cache = BLOCK_BYTES // ((item_rows + item_columns) * lanes.bytes)
+    by_cache = BLOCK_BYTES // ((item_rows + item_columns) * operand_bytes)
     longest = -(-phase.pixels // parts.splits)
     block = max(MIN_BLOCK, min(by_cache, by_panel, longest))
     return WeightBlocking(
@@ -154,14 +157,28 @@ def block_weights(spec: Contraction, lanes: Lanes) -> WeightBlocking:
         tiles=tiles,
         row_parts=parts.rows,
         padded_out_channels=((panels - 1) * tile.vectors + last.vectors) * lanes.count,
-        packs=isinstance(tile, BroadcastTile) and item_rows >= PACKED_TILES * tile.rows,
+        packs=isinstance(tile, BroadcastTile)
+        and (lanes.pairs or item_rows >= PACKED_TILES * tile.rows),
         direct=stores and parts.splits == 1,
     )
 
 
 def tile_cycles(spec: Contraction, lanes: Lanes) -> float:
     """Cycles of the tiles of one position and tap, of all groups."""
-    return _chosen(spec, lanes).cost
+    return _chosen(spec, lanes).cost / (2 if lanes.pairs else 1)
+
+
+def lanes_of(spec: Contraction, cpu: CpuTarget) -> Lanes:
+    """What `cpu` multiplies for `spec`: pairs of output pixels, unless vectors hold several groups
+    of operands or of their copies, or there are too few rows to pay for joining pairs."""
+    lanes = Lanes(spec.element, cpu)
+    if not takes_pairs_of_pixels(spec, cpu):
+        return lanes
+    a, c = Channels("bf16", 1, spec.in_channels), Channels("bf16", 1, spec.out_channels)
+    choice = _chosen(replace(spec, a=a, c=c), lanes)
+    rows = spec.out_channels if choice.lanes_are_in_channels else spec.in_channels
+    joins = isinstance(choice.tile, BroadcastTile) and rows >= PACKED_TILES * choice.tile.rows
+    return replace(lanes, pairs=joins)
 
 
 def _chosen(spec: Contraction, lanes: Lanes) -> _Choice:

@@ -33,6 +33,7 @@ from convir.lowering.kernels.host.code.entry import KERNEL_PARAMETERS
 from convir.lowering.kernels.host.code.position_tables import gather_positions
 from convir.lowering.kernels.host.code.tiles import SLACK, GroupTile
 from convir.lowering.kernels.host.wgrad.outer_product import GroupPanel, OuterPanel
+from convir.lowering.kernels.host.wgrad.paired_rows import BF16_BYTES, PairedRows
 from convir.lowering.kernels.host.wgrad.partial_results import PartialResults
 
 if TYPE_CHECKING:
@@ -83,10 +84,34 @@ class WeightKernel:
         cuts, lanes = self.cuts, self.lanes
         if isinstance(cuts.tile, GroupTile):
             return LINE_BYTES, 0, 0
-        height = -(-cuts.tiles // cuts.row_parts) * cuts.tile.rows
-        panel = height * cuts.tile.vectors * lanes.count * lanes.bytes
+        panel = self._item_rows * cuts.tile.vectors * lanes.count * lanes.bytes
         tap = -(-cuts.panels // cuts.panel_parts) * panel
         return -(-self.spec.taps // cuts.tap_parts) * tap, tap, panel
+
+    @property
+    def _operand_bytes(self) -> int:
+        """Bytes of an element of A and of C."""
+        return BF16_BYTES if self.lanes.pairs else self.lanes.bytes
+
+    @property
+    def _item_rows(self) -> int:
+        """Rows of an item, at most."""
+        return -(-self.cuts.tiles // self.cuts.row_parts) * self.cuts.tile.rows
+
+    @property
+    def _paired(self) -> PairedRows | None:
+        """The words that tiles broadcast, where output pixels are multiplied in pairs."""
+        cuts = self.cuts
+        if not self.lanes.pairs:
+            return None
+        return PairedRows(
+            self.lanes,
+            cuts.rows,
+            self._item_rows,
+            cuts.out_channels,
+            cuts.block,
+            int(cuts.lanes_are_in_channels),
+        )
 
     @property
     def _pitch(self) -> int:
@@ -98,22 +123,27 @@ class WeightKernel:
 
     def write(self, module: Module) -> None:
         """Add both kernels to `module`."""
-        gather = module.add(gather_positions(module, self.spec.phases[0], self.lanes.bytes))
+        gather = module.add(gather_positions(module, self.spec.phases[0], self._operand_bytes))
         module.add(self._entry(module, gather))
         if not self.cuts.direct:
             self.adding.write(module)
 
     def _entry(self, module: Module, gather: Function) -> Function:
-        spec, cuts, size = self.spec, self.cuts, self.lanes.bytes
+        spec, cuts, size, element = self.spec, self.cuts, self.lanes.bytes, self._operand_bytes
         (phase,) = spec.phases
         panel_functions = self._panel_functions(module)
         f = Function(ENTRY, KERNEL_PARAMETERS, external=True)
         table_bytes = (cuts.block + SLACK) * POINTER_BYTES
-        tables = tuple(f.stack(table_bytes, LINE_BYTES, name) for name in ("a.rows", "c.rows"))
+        tables = (
+            f.stack(table_bytes, LINE_BYTES, "a.rows"),
+            f.stack(table_bytes, LINE_BYTES, "c.rows"),
+        )
         ahead = tuple(f.stack(table_bytes, LINE_BYTES, name) for name in ("a.ahead", "c.ahead"))
         count_slot = f.stack(8, 8, "count.slot")
         line_bytes = cuts.tile.vectors * self.lanes.count * size
-        panel = f.stack(cuts.block * line_bytes if cuts.packs else 8, LINE_BYTES, "panel")
+        lines = -(-cuts.block // 2) if self.lanes.pairs else cuts.block
+        panel = f.stack(lines * line_bytes if cuts.packs else 8, LINE_BYTES, "panel")
+        rows = None if self._paired is None else self._paired.begin(module, f)
         waiting_bytes, tap_bytes, panel_bytes = self._waiting_bytes
         waiting = f.stack(waiting_bytes, LINE_BYTES, "waiting")
         a, c, results = (
@@ -134,8 +164,8 @@ class WeightKernel:
             tiles = _part(f, row_part, cuts.tiles, cuts.row_parts)
             panels = _part(f, panel_part, cuts.panels, cuts.panel_parts)
             begin, end = _part(f, split, phase.pixels, cuts.splits)
-            a_group = f.offset(a, f.mul(group, spec.a.group_stride * size), "a.group")
-            c_group = f.offset(c, f.mul(group, spec.c.group_stride * size), "c.group")
+            a_group = f.offset(a, f.mul(group, spec.a.group_stride * element), "a.group")
+            c_group = f.offset(c, f.mul(group, spec.c.group_stride * element), "c.group")
             with f.loop("block", begin, end, cuts.block, runs=True) as block:
                 block_end = f.minimum(f.add(block.index, cuts.block), end, "block.end")
                 again = f.select(f.compare("sgt", block.index, begin), 1, 0, "again")
@@ -146,6 +176,9 @@ class WeightKernel:
                         count_slot,
                     )  # fmt: skip
                     count = f.load(I64, count_slot, 8, "count")
+                    read = tables
+                    if rows is not None:
+                        count, read = rows.join(f, tables, count, self._rows_of(f, tiles))
                     next_end = f.minimum(f.add(block_end, cuts.block), end, "next.end")
                     f.call(
                         gather, tap.index, block_end, next_end, a_group, c_group, *ahead,
@@ -161,12 +194,18 @@ class WeightKernel:
                     with f.loop("panel", *panels, runs=True) as number:
                         behind = f.sub(number.index, panels[0])
                         arguments = (
-                            *tables, panel, number.index, count, result,
+                            *read, panel, number.index, count, result,
                             f.element(sums, behind, panel_bytes), *tiles, again, finish,
                             *soon, *panels,
                         )  # fmt: skip
                         self._panel(f, panel_functions, number.index, arguments)
         return f
+
+    def _rows_of(self, f: Function, tiles: tuple[Value, Value]) -> tuple[Value, Value]:
+        """Where the rows of an item's tiles begin and end."""
+        height = self.cuts.tile.rows
+        end = f.minimum(f.mul(tiles[1], height), self.cuts.rows, "last.row")
+        return f.mul(tiles[0], height, "first.row"), end
 
     def _places(
         self, module: Module, results: Value
@@ -209,7 +248,7 @@ class WeightKernel:
             if isinstance(tile, GroupTile):
                 writer = GroupPanel(lanes, cuts, tile, out_channels)
             else:
-                writer = OuterPanel(lanes, cuts, tile, out_channels, self._pitch)
+                writer = OuterPanel(lanes, cuts, tile, out_channels, self._pitch, self._paired)
             functions.append((writer.write(module, label), test))
         return functions
 

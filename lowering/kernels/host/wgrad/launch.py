@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from convir.lowering.kernels.host.launch import Stage
 from convir.lowering.kernels.host.operand_stages import OperandStages
 from convir.lowering.kernels.host.wgrad import kernel, partial_results
-from convir.lowering.kernels.host.wgrad.blocking import block_weights
+from convir.lowering.kernels.host.wgrad.blocking import block_weights, lanes_of
 from convir.lowering.kernels.host.wgrad.config import FAMILY
 from convir.lowering.kernels.host.wgrad.kernel import WeightKernel
 
@@ -23,10 +23,11 @@ def launch(spec: Contraction, cpu: CpuTarget) -> HostLaunch:
     Raises:
         ValueError: the groups of an operand that has to be copied do not lie behind each other.
     """
-    stages = OperandStages(spec, cpu)
+    lanes = lanes_of(spec, cpu)
+    stages = OperandStages(spec, cpu, copied_as="bf16" if lanes.pairs else spec.element)
     a, c = stages.readable_rows(), stages.readable_outs()
-    cuts = block_weights(stages.spec, stages.lanes)
-    weights = WeightKernel(stages.spec, stages.lanes, cuts)
+    cuts = block_weights(stages.spec, lanes)
+    weights = WeightKernel(stages.spec, lanes, cuts)
     stages.kernels.append(weights)
     if cuts.direct:
         stages.stages.append(Stage(kernel.ENTRY, weights.items, (a, c, "b")))

@@ -21,12 +21,14 @@ from convir.lowering.kernels.host.code.builder import (
     zero,
 )
 from convir.lowering.kernels.host.code.tiles import BroadcastTile, GroupTile
+from convir.lowering.kernels.host.wgrad.paired_rows import BF16_BYTES, joined_vector, pair_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from convir.lowering.kernels.host.code.lanes import Lanes
     from convir.lowering.kernels.host.wgrad.blocking import WeightBlocking
+    from convir.lowering.kernels.host.wgrad.paired_rows import PairedRows
 
 
 PANEL_PARAMETERS = (
@@ -64,10 +66,13 @@ class OuterPanel:
     """Columns of the panel that exist; a vector may reach past them."""
     pitch: int
     """Elements of the result between two rows."""
+    paired: PairedRows | None
+    """What is broadcast, where output pixels are multiplied in pairs: then the operand that is
+    broadcast comes as its words instead of a table."""
 
     def write(self, module: Module, label: str) -> Function:
         """Add the function that packs one panel and runs over its tiles."""
-        cuts, lanes, tile, out_channels = self.cuts, self.lanes, self.tile, self.out_channels
+        cuts, lanes, tile = self.cuts, self.lanes, self.tile
         f = Function(f"panel_{label}", PANEL_PARAMETERS)
         broadcast, vectors = f.argument("c_rows"), f.argument("a_rows")
         if not cuts.lanes_are_in_channels:
@@ -76,17 +81,31 @@ class OuterPanel:
         first = f.mul(f.argument("number"), cuts.tile.vectors * vector_bytes, "first.byte")
         if cuts.packs:
             with f.loop("position", 0, f.argument("count")) as position:
-                row = f.load(PTR, f.element(vectors, position.index, 8), 8, "row")
                 line = f.element(f.argument("panel"), position.index, tile.vectors * vector_bytes)
-                row = f.offset(row, first)
-                for v in range(tile.vectors):
-                    loaded = lanes.load(
-                        f, f.offset(row, v * vector_bytes), out_channels - v * lanes.count
-                    )
+                loaded_vectors = self._loaded(f, vectors, position.index, first)
+                for v, loaded in enumerate(loaded_vectors):
                     f.store(loaded, f.offset(line, v * vector_bytes), vector_bytes)
             vectors = f.argument("panel")
         self._tiles(module, f, label, (broadcast, vectors, first))
         return module.add(f)
+
+    def _loaded(
+        self, f: Function, vectors: Value, position: Value, first: Value
+    ) -> Iterator[Value]:
+        """The vectors of a position, or of a pair of them, before they are packed."""
+        lanes = self.lanes
+        active = [self.out_channels - v * lanes.count for v in range(self.tile.vectors)]
+        if self.paired is None:
+            row = f.load(PTR, f.element(vectors, position, 8), 8, "row")
+            row = f.offset(row, first)
+            for v, count in enumerate(active):
+                yield lanes.load(f, f.offset(row, v * lanes.count * lanes.bytes), count)
+            return
+        start = f.div(first, 2, "first.half")
+        halves = pair_of(f, vectors, position)
+        for v, count in enumerate(active):
+            at = f.add(start, v * lanes.count * BF16_BYTES)
+            yield joined_vector(f, lanes, halves, at, count)
 
     def _tiles(
         self, module: Module, f: Function, label: str, operands: tuple[Value, Value, Value]
@@ -108,6 +127,9 @@ class OuterPanel:
             with f.loop("tile", f.maximum(begin, low_), f.minimum(end, upto)) as loop:
                 row = f.mul(loop.index, tile.rows, "row.number")
                 offset = f.mul(row, lanes.bytes, "row.bytes")
+                if self.paired is not None:
+                    words = self.paired.first(f, f.mul(begin, tile.rows))
+                    offset = f.mul(f.sub(row, words), lanes.bytes, "word.bytes")
                 waiting = f.sub(row, f.mul(begin, tile.rows), "waiting.row")
                 waiting = f.element(f.argument("waiting"), waiting, self._line_bytes, "sums")
                 out = f.element(result, row, self.pitch * lanes.bytes, "row")
@@ -125,7 +147,8 @@ class OuterPanel:
 
         The item's rows come first, then its columns; later tiles ask for what they read.
         """
-        cuts, size = self.cuts, self.lanes.bytes
+        cuts, size = self.cuts, self.lanes.bytes // (1 if self.paired is None else 2)
+        columns_bytes = self.cuts.tile.vectors * self.lanes.count * size
         rows, out_channels = f.argument("c_ahead"), f.argument("a_ahead")
         if not cuts.lanes_are_in_channels:
             rows, out_channels = out_channels, rows
@@ -136,13 +159,15 @@ class OuterPanel:
         number = f.add(before, f.sub(tile, begin), "number.of.tile")
         row_lines = f.div(f.mul(tiles, self.tile.rows * size), LINE_BYTES, "row.lines")
         row_lines = f.add(row_lines, 1)
-        column_lines = f.div(f.mul(f.sub(last_panel, first_panel), self._line_bytes), LINE_BYTES)
+        column_lines = f.div(f.mul(f.sub(last_panel, first_panel), columns_bytes), LINE_BYTES)
         line = f.sub(number, row_lines, "column.line")
         of_rows = f.compare("slt", number, row_lines)
         more = f.compare("slt", line, column_lines)
         row_at = f.add(f.mul(begin, self.tile.rows * size), f.mul(number, LINE_BYTES))
-        column_at = f.add(f.mul(first_panel, self._line_bytes), f.mul(line, LINE_BYTES))
-        table = f.select(of_rows, rows, f.select(more, out_channels, broadcast, "table"), "table")
+        column_at = f.add(f.mul(first_panel, columns_bytes), f.mul(line, LINE_BYTES))
+        # Words are no addresses: then the rows are asked for again.
+        otherwise = broadcast if self.paired is None else rows
+        table = f.select(of_rows, rows, f.select(more, out_channels, otherwise, "table"), "table")
         at = f.select(of_rows, row_at, f.select(more, column_at, offset, "ahead"), "ahead")
         return table, at
 
@@ -176,10 +201,10 @@ class OuterPanel:
         vector_bytes = lanes.count * lanes.bytes
         zeros = [zero(lanes.type)] * (tile.rows * tile.vectors)
         with f.loop("position", 0, f.argument("count"), carried=zeros) as position:
-            row = f.load(PTR, f.element(f.argument("rows"), position.index, 8), 8, "row")
+            row = self._row(f, position.index)
             row = f.offset(row, f.argument("offset"))
-            next_ = f.load(PTR, f.element(f.argument("ahead"), position.index, 8), 8, "next")
-            f.prefetch(f.offset(next_, f.argument("line")), level=2)
+            for next_ in self._next(f, position.index):
+                f.prefetch(f.offset(next_, f.argument("line")), level=2)
             loaded = self._vectors(f, position.index)
             sums: list[Value] = []
             for r in range(tile.rows):
@@ -201,6 +226,20 @@ class OuterPanel:
         ]
         _store(f, lanes, position.results, before, places)
         return f
+
+    def _row(self, f: Function, position: Value) -> Value:
+        """The address of what is broadcast at a position."""
+        rows = f.argument("rows")
+        if self.paired is not None:
+            return f.element(rows, position, self.paired.pitch, "row")
+        return f.load(PTR, f.element(rows, position, 8), 8, "row")
+
+    def _next(self, f: Function, position: Value) -> tuple[Value, ...]:
+        """The addresses that are asked for at a position."""
+        ahead = f.argument("ahead")
+        if self.paired is not None:
+            return pair_of(f, ahead, position)
+        return (f.load(PTR, f.element(ahead, position, 8), 8, "next"),)
 
     def _vectors(self, f: Function, position: Value) -> list[Value]:
         lanes, tile, vectors = self.lanes, self.tile, f.argument("vectors")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from convir.lowering.kernels.host.code.lanes import Lanes
 from convir.lowering.kernels.host.traffic import COPY_CYCLES, copied_elements, operand_bytes
-from convir.lowering.kernels.host.wgrad.blocking import tile_cycles
+from convir.lowering.kernels.host.wgrad.blocking import lanes_of, tile_cycles
 
 if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.spec import Contraction
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
 def predict(spec: Contraction, cpu: CpuTarget) -> float:
     """µs on one thread."""
     (phase,) = spec.phases
-    cycles = phase.pixels * phase.taps * tile_cycles(spec, Lanes(spec.element, cpu))
-    cycles += COPY_CYCLES * copied_elements(spec)
+    lanes = lanes_of(spec, cpu)
+    cycles = phase.pixels * phase.taps * tile_cycles(spec, lanes)
+    cycles += COPY_CYCLES * copied_elements(spec, "bf16" if lanes.pairs else spec.element)
     return cpu.launch + max(cycles / cpu.clock_mhz, cpu.traffic_us(operand_bytes(spec)))

@@ -52,6 +52,7 @@ Types: TypeAlias = tuple[StorageType, StorageType, StorageType]
 GUARD = 256
 DOUBLE: Types = ("f64", "f64", "f64")
 SINGLE: Types = ("f32", "f32", "f32")
+BFLOAT: Types = ("bf16", "bf16", "bf16")
 
 
 @dataclass(frozen=True)
@@ -265,6 +266,34 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_cases(name: str, kind: str, cpu: str):
     run(CASES[name], kind, cpu)
+
+
+@pytest.mark.parametrize("kind", DIRECTIONS)
+@pytest.mark.parametrize("orders", [(0, 0, 0), (1, 1, 1), (0, 2, 1)])
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.types == SINGLE])
+def test_cases_in_bf16(name: str, orders: tuple[int, int, int], kind: str):
+    run(replace(CASES[name], types=BFLOAT, orders=orders), kind, "host")
+
+
+PAIRED = {
+    "odd numbers of pixels": Case(1, 70, 37, (3, 5), (window(3, 1, 1), window(3, 1, 1))),
+    "one pixel": Case(1, 64, 48, (1, 1), (window(1), window(1))),
+    "fewer rows than lanes": Case(2, 12, 96, (5, 7), (window(3, 2, 1), window(2))),
+    "rows that are no vectors": Case(2, 45, 33, (9, 8), (window(3, 2, 1), window(4, 1, 2))),
+    "pad as wide as the filter": Case(1, 40, 40, (4, 4), (window(3, 2, 3), window(3, 1, 4))),
+    "several parts of rows": Case(1, 900, 80, (4, 5), (window(1), window(3, 1, 1))),
+    "groups": Case(1, 160, 96, (6, 5), (window(3, 1, 1), window(1, 2)), groups=2),
+    "one dimension": Case(3, 48, 64, (77,), (window(7, 3, 3),)),
+    "three dimensions": Case(1, 32, 36, (3, 4, 5), (window(3, 1, 1), window(2), window(1, 2))),
+    "accumulating": Case(1, 64, 50, (5, 6), (window(3, 1, 1), window(1)), accumulate=True),
+}
+
+
+@pytest.mark.parametrize("kind", DIRECTIONS)
+@pytest.mark.parametrize("orders", [(0, 0, 0), (1, 1, 1), (2, 2, 0)])
+@pytest.mark.parametrize("name", PAIRED)
+def test_pairs_of_pixels(name: str, orders: tuple[int, int, int], kind: str):
+    run(replace(PAIRED[name], types=BFLOAT, orders=orders), kind, "host", threads=2)
 
 
 FIRST = (1, 1, 1)

@@ -114,7 +114,7 @@ def test_an_unknown_config_is_refused_with_its_name() -> None:
     assert "'template'" in refusal.reason
 
 
-@pytest.mark.parametrize("name", ["x86-64", "x86-64-v3", "x86-64-v4", "arm64"])
+@pytest.mark.parametrize("name", ["x86-64", "x86-64-v3", "x86-64-v4", "x86-64-v4-bf16", "arm64"])
 def test_every_cpu_has_its_rates(name: str) -> None:
     cpu = named(name)
     assert cpu.l1_bytes < cpu.l2_bytes < cpu.l3_bytes

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
     from xdsl.passes import ModulePass
 
+    from convir.lowering.kernels.host.target import CpuTarget
+
 NHWC = "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"
 PRODUCT = f"conv -n 1 -c 64 -H 14 -W 14 -k 64 -y 1 -x 1 -F 1 {NHWC}"
 GROUPED = f"conv -n 1 -c 64 -H 28 -W 28 -k 64 -y 3 -x 3 -p 1 -q 1 -g 64 -F 1 {NHWC}"
@@ -51,7 +53,7 @@ def body(line: str) -> KernelBody:
     return KernelBody(function)
 
 
-@pytest.mark.parametrize("cpu", ["x86-64", "x86-64-v3", "x86-64-v4"])
+@pytest.mark.parametrize("cpu", ["x86-64", "x86-64-v3", "x86-64-v4", "x86-64-v4-bf16"])
 @pytest.mark.parametrize("line", LINES)
 def test_the_least_prediction_is_chosen(line: str, cpu: str) -> None:
     given = body(line)
@@ -128,10 +130,14 @@ def test_constant_weights_are_packed_once() -> None:
 
 def test_register_files_are_those_of_every_target() -> None:
     """A program's workspace is planned for these: what readings and tiles depend on is in them."""
-    files = {(c.vector_bits, c.vector_registers, c.fma, c.multiply_adds) for c in register_files()}
-    for name in ("x86-64", "x86-64-v3", "x86-64-v4", "arm64"):
-        cpu = named(name)
-        assert (cpu.vector_bits, cpu.vector_registers, cpu.fma, cpu.multiply_adds) in files
+
+    def file(cpu: CpuTarget) -> tuple[object, ...]:
+        registers = cpu.vector_bits, cpu.vector_registers, cpu.fma
+        return *registers, cpu.bf16_dot, cpu.multiply_adds
+
+    files = {file(cpu) for cpu in register_files()}
+    for name in ("x86-64", "x86-64-v3", "x86-64-v4", "x86-64-v4-bf16", "arm64"):
+        assert file(named(name)) in files
 
 
 @pytest.mark.parametrize("step", [SelectKernelsPass, ConvertToRtPass])

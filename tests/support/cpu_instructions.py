@@ -1,0 +1,82 @@
+"""Instructions that the machine of a test may lack: bit-exact models in NumPy, and in LLVM IR.
+
+Code for a CPU runs on any other one where the instruction is replaced by the IR of its model, and
+vectors are as wide as LLVM makes them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+BF16_DOT = "@llvm.x86.avx512bf16.dpbf16ps.512"
+
+_LEAST_NORMAL = np.float32(2.0**-126)
+
+_BF16_DOT_MODEL = """
+define internal <16 x float> @flushed(<16 x float> %x) {
+  %size = call <16 x float> @llvm.fabs.v16f32(<16 x float> %x)
+  %small = fcmp olt <16 x float> %size, splat (float 0x3810000000000000)
+  %none = call <16 x float> @llvm.copysign.v16f32(<16 x float> zeroinitializer, <16 x float> %x)
+  %flushed = select <16 x i1> %small, <16 x float> %none, <16 x float> %x
+  ret <16 x float> %flushed
+}
+define internal <16 x float> @products(<16 x float> %total, <16 x i32> %x, <16 x i32> %y) {
+  %xf = bitcast <16 x i32> %x to <16 x float>
+  %yf = bitcast <16 x i32> %y to <16 x float>
+  %xs = call <16 x float> @flushed(<16 x float> %xf)
+  %ys = call <16 x float> @flushed(<16 x float> %yf)
+  %total.in = call <16 x float> @flushed(<16 x float> %total)
+  %sum = call <16 x float> @llvm.fma.v16f32(
+    <16 x float> %xs, <16 x float> %ys, <16 x float> %total.in)
+  %out = call <16 x float> @flushed(<16 x float> %sum)
+  ret <16 x float> %out
+}
+define internal <16 x float> @bf16_dot(<16 x float> %total, <32 x bfloat> %x, <32 x bfloat> %y) {
+  %xw = bitcast <32 x bfloat> %x to <16 x i32>
+  %yw = bitcast <32 x bfloat> %y to <16 x i32>
+  %xh = and <16 x i32> %xw, splat (i32 -65536)
+  %yh = and <16 x i32> %yw, splat (i32 -65536)
+  %xl = shl <16 x i32> %xw, splat (i32 16)
+  %yl = shl <16 x i32> %yw, splat (i32 16)
+  %high = call <16 x float> @products(<16 x float> %total, <16 x i32> %xh, <16 x i32> %yh)
+  %both = call <16 x float> @products(<16 x float> %high, <16 x i32> %xl, <16 x i32> %yl)
+  ret <16 x float> %both
+}
+declare <16 x float> @llvm.fabs.v16f32(<16 x float>)
+declare <16 x float> @llvm.copysign.v16f32(<16 x float>, <16 x float>)
+"""
+
+
+def emulated(ir: str) -> str:
+    """`ir` for any CPU: instructions are calls of their models, vectors of 512 bits are split."""
+    ir = re.sub(r' "target-features"="[^"]*"', "", ir)
+    if BF16_DOT in ir:
+        ir = re.sub(rf"declare .*{re.escape(BF16_DOT)}.*\n", "", ir)
+        ir = ir.replace(BF16_DOT, "@bf16_dot") + _BF16_DOT_MODEL
+        if "@llvm.fma.v16f32(<16 x float>," not in ir.replace(_BF16_DOT_MODEL, ""):
+            ir += "declare <16 x float> @llvm.fma.v16f32(<16 x float>, <16 x float>, <16 x float>)"
+    return ir
+
+
+def flushed(x: Any) -> Any:
+    """`x` in f32, zeros of its sign for subnormals."""
+    flat = np.array(x, np.float32)
+    small = np.abs(flat) < _LEAST_NORMAL
+    flat[small] = np.copysign(np.float32(0), flat[small])
+    return flat
+
+
+def bf16_dot(total: Any, x: Any, y: Any) -> Any:
+    """What `vdpbf16ps` adds to `total`: f32 of any shape, `x` and `y` the same shape x 2 in bf16.
+
+    The products of the second halves first; each sum is rounded to nearest even.
+    """
+    x, y, total = (flushed(operand) for operand in (x, y, total))
+    for half in (1, 0):
+        # A product has 16 bits: f64 holds it and nearly always its sum with an f32 exactly.
+        product = x[..., half].astype(np.float64) * y[..., half].astype(np.float64)
+        total = flushed((total.astype(np.float64) + product).astype(np.float32))
+    return total
