@@ -250,6 +250,9 @@ class _Reader:
                 raise UnsupportedError(f"result {index} of {listed.target}")
             self._values[node] = found[index]
             return
+        if target is torch.ops.aten.as_strided.default:
+            self._values[node] = self._strided(node)
+            return
         if not isinstance(target, OpOverload):
             raise UnsupportedError(f"{target} is no ATen operator")
         args, kwargs = fx.map_arg((node.args, node.kwargs), self._values.__getitem__)
@@ -258,6 +261,33 @@ class _Reader:
             return
         self._spell.label = node.name
         self._values[node] = self._call(node, target, args, kwargs)
+
+    def _strided(self, node: fx.Node) -> Any:
+        """Other strides of the same elements: their dimensions in another order.
+
+        Raises:
+            UnsupportedError: they are something else.
+        """
+        source = cast("fx.Node", node.args[0])
+        given, made = source.meta["val"], node.meta["val"]
+        whole = given.numel() == made.numel() and given.storage_offset() == made.storage_offset()
+        axes = {
+            (size, stride): axis
+            for axis, (size, stride) in enumerate(zip(given.shape, given.stride(), strict=True))
+            if size != 1
+        }
+        wanted = [
+            (size, stride)
+            for size, stride in zip(made.shape, made.stride(), strict=True)
+            if size != 1
+        ]
+        if not whole or len(wanted) != len(axes) or not set(wanted) <= set(axes):
+            raise UnsupportedError("strides that are no order of its dimensions")
+        value = self._spelled(self._values[source])
+        ones = [axis for axis in range(value.rank) if value.shape[axis] == 1]
+        self._spell.label = node.name
+        value = self._spell.transpose(value, [axes[each] for each in wanted] + ones)
+        return self._spell.reshape(value, _integers(made.shape, "a result"))
 
     def _is_known(self, target: Any, args: Any, kwargs: Any) -> bool:
         """Whether a call computes with what is known alone."""

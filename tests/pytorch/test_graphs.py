@@ -238,6 +238,7 @@ def test_half_precision(dtype: Any) -> None:
 
 
 CALLS: dict[str, Callable[[Any], Any]] = {
+    "as-strided": lambda x: F.relu((x @ x.mT).as_strided((6, 2, 3, 1, 6), (1, 108, 36, 6, 6))),
     "attention": lambda x: F.scaled_dot_product_attention(x, x, x),
     "expanded": lambda x: (x @ x.mT)[:, :, :1].expand(-1, -1, 6, -1),
     "gaps": lambda x: (x @ x.mT)[:, :, ::2],
