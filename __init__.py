@@ -13,17 +13,20 @@ TYPE_CHECKING = False  # As in `typing`, which is not imported for it.
 if TYPE_CHECKING:
     from convir.api.compile import compile
     from convir.api.stream import Stream, stream
+    from convir.report.explain import Report, explain
     from convir.runtime.executable import Executable
 del TYPE_CHECKING
 
 __version__ = "0.1.0"
 
-__all__ = ["Executable", "Stream", "__version__", "compile", "stream"]
+__all__ = ["Executable", "Report", "Stream", "__version__", "compile", "explain", "stream"]
 
 _HOMES = {
     "Executable": "convir.runtime.executable",
+    "Report": "convir.report.explain",
     "Stream": "convir.api.stream",
     "compile": "convir.api.compile",
+    "explain": "convir.report.explain",
     "stream": "convir.api.stream",
 }
 

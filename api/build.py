@@ -134,6 +134,15 @@ class Build:
             return None
         return Signature(inputs, outputs, self.function)
 
+    def copy(self) -> ModuleOp:
+        """A copy of the function and of what it refers to.
+
+        Raises:
+            DiagnosticError: the source is not valid IR, or a call cannot be inlined.
+            PassFailedException: the module has no such function.
+        """
+        return _with_callees(self.module, self.function)
+
     def program(self, shapes: Sequence[Sequence[int]] | None = None) -> Program:
         """Lower a copy of the function, for arguments of `shapes` where its types leave sizes open.
 
@@ -150,7 +159,7 @@ class Build:
         lowering = lowering_passes(
             self.device.kind, self.workspace_bytes, self.device.gpu, private_records()
         )
-        module = _with_callees(self.module, self.function)
+        module = self.copy()
         try:
             apply_passes(new_context(), module, passes, verify_each=False)
             PassPipeline(lowering).apply(new_context(), module)
@@ -173,7 +182,7 @@ class Build:
         """
         from convir.lowering.selection.tune import tunable  # noqa: PLC0415  (few ask for it)
 
-        module = _with_callees(self.module, self.function)
+        module = self.copy()
         apply_passes(new_context(), module, self.passes, verify_each=False)
         return tunable(module, self.device.gpu)
 
@@ -205,7 +214,7 @@ class Build:
             DiagnosticError: one of them leaves invalid IR, or fails.
             PassCrashError: one of them is broken.
         """
-        module = _with_callees(self.module, self.function)
+        module = self.copy()
         verify(module)
         apply_passes(new_context(), module, passes)
 

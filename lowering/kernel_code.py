@@ -52,6 +52,24 @@ def cuda_code(module: ModuleOp, gpu: Gpu) -> str:
     )
 
 
+def llvm_kernel_code(module: ModuleOp, function: kernel.FuncOp, cpu: CpuTarget) -> str:
+    """The LLVM IR of one kernel of `module`; empty for a library's call.
+
+    Raises:
+        DiagnosticError: the kernel has no code for a CPU; located at the kernel.
+    """
+    return _llvm_kernel(function, cpu, _reused(module, function))
+
+
+def cuda_kernel_code(module: ModuleOp, function: kernel.FuncOp, gpu: Gpu) -> KernelPlan:
+    """What a GPU launches for one kernel of `module`, which is no library's.
+
+    Raises:
+        DiagnosticError: the kernel has no code for a GPU; located at the kernel.
+    """
+    return _cuda_plan(function, _reused(module, function), gpu)
+
+
 def cuda_plans(module: ModuleOp, gpu: Gpu) -> list[tuple[kernel.FuncOp, KernelPlan]]:
     """What a GPU launches for every kernel that is not a library call.
 

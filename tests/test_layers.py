@@ -26,6 +26,16 @@ KNOWS = {
     "lowering": ("dialects", "analysis", "passes"),
     "runtime": ("dialects", "analysis", "lowering", "reference"),
     "api": ("dialects", "analysis", "frontends", "passes", "lowering", "runtime", "reference"),
+    "report": (
+        "dialects",
+        "analysis",
+        "frontends",
+        "passes",
+        "lowering",
+        "runtime",
+        "reference",
+        "api",
+    ),
     "pytorch": ("dialects", "analysis", "frontends", "lowering", "runtime", "api"),
     "cli": (
         "dialects",
@@ -36,6 +46,7 @@ KNOWS = {
         "runtime",
         "reference",
         "api",
+        "report",
     ),
 }
 """What each folder may import beside itself."""

@@ -27,6 +27,7 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     flags = PassFlags.split(argv, parser)
     options = parser.parse(flags.others)
     _take_pass_flags(flags, options)
+    _check_html(options)
     _check_choice("target", "-t", options.target, TARGETS)
     if options.compile_to is not None:
         _check_choice("stage", "--compile-to", options.compile_to, STAGES)
@@ -44,6 +45,15 @@ def _take_pass_flags(flags: PassFlags, options: argparse.Namespace) -> None:
         raise UsageError("--run-reproducer runs the pipeline of its file: give no other pipeline")
     if flags.passes:
         options.passes = ",".join(flags.passes)
+
+
+def _check_html(options: argparse.Namespace) -> None:
+    """Refuse what goes with a page, without one, and what a page does not show."""
+    if options.html is None:
+        if options.inputs or options.census is not None:
+            raise UsageError("--input and --census are for --html FILE")
+    elif options.split_input_file:
+        raise UsageError("--html shows one module: it cannot be combined with --split-input-file")
 
 
 def _check_choice(kind: str, option: str, value: str, known: Sequence[str]) -> None:
@@ -158,6 +168,26 @@ def _add_report_options(parser: ArgumentParser) -> None:
         nargs="?",
         metavar="FILE.json",
         help="print what each pass rewrote or refused, and why; with FILE.json, write that as JSON",
+    )
+    add(
+        "--html",
+        metavar="FILE",
+        help="write a page of what each pass did, the kernels and their candidates, and the plan "
+        "of memory; without a pipeline, of `default` for --device. FILE of the input may then be "
+        "a MIOpenDriver line in quotes, an .onnx or a .nam model",
+    )
+    add(
+        "--input",
+        action="append",
+        dest="inputs",
+        default=[],
+        metavar="SHAPE",
+        help="with --html, the shape of an input of a model with open sizes, once for each input",
+    )
+    add(
+        "--census",
+        metavar="FILE.json",
+        help="with --html, what `python -m convir.pytorch --census=FILE.json` wrote",
     )
     add(
         "--timing",

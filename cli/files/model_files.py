@@ -16,7 +16,7 @@ from convir.cli.files.streams import (
     write_stdout,
 )
 from convir.dialects.diagnostics import DiagnosticError
-from convir.frontends.sources import NAM_SUFFIX
+from convir.frontends.sources import NAM_SUFFIX, ONNX_SUFFIX
 
 if TYPE_CHECKING:
     import argparse
@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
 _SHAPE = re.compile(r"\d+(x\d+)*")
+
+
+def is_model(path: str) -> bool:
+    """Whether a file is a model, by its name."""
+    return path.endswith((NAM_SUFFIX, ONNX_SUFFIX))
 
 
 def import_model_file(tool: str, path: str, options: argparse.Namespace) -> int:
@@ -37,7 +42,7 @@ def import_model_file(tool: str, path: str, options: argparse.Namespace) -> int:
 
     if options.output is not None:
         check_writable(options.output)
-    shapes = [_shape(text) for text in options.inputs]
+    shapes = [shape_of(text) for text in options.inputs]
     sizes = dict(_size(text) for text in options.sizes)
     try:
         if path.endswith(NAM_SUFFIX):
@@ -102,7 +107,12 @@ def _frames(shapes: Sequence[Sequence[int] | None]) -> int:
     return shape[-1]
 
 
-def _shape(text: str) -> tuple[int, ...]:
+def shape_of(text: str) -> tuple[int, ...]:
+    """The shape that `--input` says.
+
+    Raises:
+        UsageError: it is none.
+    """
     if _SHAPE.fullmatch(text) is None:
         raise UsageError(f"--input {text}: is not a shape such as 1x3x224x224")
     return tuple(map(int, text.split("x")))

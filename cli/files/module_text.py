@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from io import StringIO
 from math import inf
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
-from xdsl.printer import Printer
+from convir.dialects.eliding_printer import ElidingPrinter
 
 if TYPE_CHECKING:
     from xdsl.context import Context
-    from xdsl.dialects.builtin import AnyDenseElement, ModuleOp
-    from xdsl.ir import Attribute
+    from xdsl.dialects.builtin import ModuleOp
 
 
 @dataclass(frozen=True)
@@ -32,7 +30,7 @@ def module_text(module: ModuleOp, ctx: Context, style: Style | None = None) -> s
     """The text of `module` with the resources of `ctx`'s dialects, ending in one newline."""
     style = Style() if style is None else style
     stream = StringIO()
-    printer = _Printer(
+    printer = ElidingPrinter(
         stream=stream, print_generic_format=style.generic, print_debuginfo=style.debuginfo
     )
     printer.most_elements = style.most_elements
@@ -40,25 +38,3 @@ def module_text(module: ModuleOp, ctx: Context, style: Style | None = None) -> s
     printer.print_metadata(ctx.loaded_dialects)
     stream.write("\n")
     return stream.getvalue()
-
-
-class _Printer(Printer):
-    """xDSL's printer, which leaves out the elements of large constants as MLIR's does."""
-
-    most_elements: float = inf
-
-    def print_attribute(self, attribute: Attribute) -> None:
-        if not self._is_elided(attribute):
-            super().print_attribute(attribute)
-            return
-        self.print_string("dense_resource<__elided__> : ")
-        super().print_attribute(_constant(attribute).type)
-
-    def _is_elided(self, attribute: Attribute) -> bool:
-        is_dense = isinstance(attribute, DenseIntOrFPElementsAttr)
-        constant = _constant(attribute)
-        return is_dense and not constant.is_splat() and len(constant) > self.most_elements
-
-
-def _constant(attribute: Attribute) -> DenseIntOrFPElementsAttr[AnyDenseElement]:
-    return cast("DenseIntOrFPElementsAttr[AnyDenseElement]", attribute)

@@ -17,6 +17,7 @@ from convir.cli.arguments.parser import STREAM, UsageError
 from convir.cli.arguments.stages import MLIR
 from convir.cli.files.chunks import SEPARATOR, Chunk, split
 from convir.cli.files.constant_files import ConstantFile, constant_file
+from convir.cli.files.model_files import is_model
 from convir.cli.files.module_text import Style, module_text
 from convir.cli.files.streams import (
     STDIN_NAME,
@@ -49,6 +50,12 @@ if TYPE_CHECKING:
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
 
+    from convir.cli.jobs.html_report import HtmlReport
+
+
+MOST_ELEMENTS = 64
+"""Constants of a model that have more are printed without them, where a page is asked for."""
+
 
 def process_file(options: Namespace, *, owns_process: bool) -> int:
     """Run the whole job that `options` describe; returns the exit status.
@@ -56,7 +63,8 @@ def process_file(options: Namespace, *, owns_process: bool) -> int:
     Raises:
         UsageError: the options name a file, a pass or a pipeline that cannot be used.
     """
-    for path in (options.output, options.crash_reproducer, options.remarks or None):
+    files = (options.output, options.crash_reproducer, options.remarks or None, options.html)
+    for path in files:
         if path is not None:
             check_writable(path)
     name = STDIN_NAME if options.file == STREAM else options.file
@@ -75,12 +83,14 @@ def process_file(options: Namespace, *, owns_process: bool) -> int:
         style=_style(options),
         statistics=Statistics() if options.pass_statistics else None,
         remark_file=RemarkFile(options.remarks) if options.remarks else None,
+        page=None if options.html is None else _page(options),
     )
     if options.dump_pass_pipeline:
         sys.stderr.write(f"{pipeline_text(job.plan.passes)}\n")
     if owns_process:
         job.timing.seconds[START_UP] = seconds_since_process_start()
-    job.process(data or read_input(options.file))
+    from_model = job.page is not None and job.page.reads_model
+    job.process(data or (b"" if from_model else read_input(options.file)))
     if options.timing:
         print_timing(job.timing.seconds)
     if job.statistics is not None:
@@ -90,8 +100,17 @@ def process_file(options: Namespace, *, owns_process: bool) -> int:
     return 1 if job.reporter.errors else 0
 
 
+def _page(options: Namespace) -> HtmlReport:
+    # Only a run that writes a page imports what it shows.
+    from convir.cli.jobs.html_report import HtmlReport  # noqa: PLC0415
+
+    return HtmlReport.of(options)
+
+
 def _style(options: Namespace) -> Style:
     most: int | None = options.elide_constants_if_larger
+    if most is None and options.html is not None and options.output is None:
+        most = MOST_ELEMENTS if is_model(options.file) else None
     most_elements = inf if most is None else most
     return Style(options.print_op_generic, options.print_debuginfo, most_elements)
 
@@ -114,6 +133,8 @@ class _Job:
     statistics: Statistics | None
     remark_file: RemarkFile | None
     """Where remarks go instead of stderr."""
+    page: HtmlReport | None
+    """The page that is written besides."""
 
     def process(self, data: bytes) -> None:
         """Process all chunks and write what they become; errors are with the reporter."""
@@ -177,6 +198,9 @@ class _Job:
             self._apply_passes(number, module, dumper)
         if dumper is not None:
             dumper.finish(module)
+        if self.page is not None:
+            with self.timing.phase("page"):
+                self.page.write(module, self.plan)
         with self.timing.phase("print"):
             if self.options.target != MLIR:
                 return self._code(module)
@@ -185,6 +209,8 @@ class _Job:
             return self._text(module)
 
     def _parse(self, chunk: Chunk) -> ModuleOp:
+        if self.page is not None and self.page.reads_model:
+            return self.page.read_model()
         try:
             return parse_module(chunk.data, self.name, self.ctx, line_offset=chunk.line_offset)
         except ParseError as exc:
@@ -194,6 +220,9 @@ class _Job:
         path: str | None = self.options.crash_reproducer
         reproducer = None if path is None else Reproducer(path, self._full_text)
         with collect() as remarks:
+            recorder = None
+            if self.page is not None:
+                recorder = self.page.start(module, remarks, self.timing)
             names_function = sum(isinstance(op, FuncOp) for op in module.walk()) > 1
             report = partial(self.reporter.report_remark, names_function=names_function)
             printer = PrintRemarks(report, remarks)
@@ -202,7 +231,7 @@ class _Job:
                     self.ctx,
                     module,
                     self.plan.passes,
-                    instruments=self._instruments(number, printer, dumper, reproducer),
+                    instruments=self._instruments(number, printer, dumper, reproducer, recorder),
                     timing=self.timing,
                     verify_each=self.options.verify_each,
                 )
@@ -229,6 +258,7 @@ class _Job:
         printer: PrintRemarks,
         dumper: StageDumper | None,
         reproducer: Reproducer | None,
+        recorder: Instrument | None,
     ) -> tuple[Instrument, ...]:
         """What watches the passes, in the order of its reports."""
         options = self.options
@@ -239,6 +269,7 @@ class _Job:
             (True, dumper),
             (True, None if moments is None else self._print_ir(moments, number)),
             (True, self.statistics),
+            (True, recorder),
             (options.check_each, self._check_each() if options.check_each else None),
         )
         return tuple(one for asked, one in is_asked if asked and one is not None)
@@ -264,6 +295,8 @@ class _Job:
     def _report_check(self, diagnostic: Diagnostic) -> None:
         if self.remark_file is not None:
             self.remark_file.checks.append(diagnostic)
+        if self.page is not None:
+            self.page.collector.checked(diagnostic)
         if diagnostic.severity != "remark" or self.options.remarks == "":
             self.reporter.report(diagnostic)
 

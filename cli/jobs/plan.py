@@ -58,9 +58,23 @@ def _tensor_passes(options: Namespace, last: str) -> tuple[ModulePass, ...]:
     if (options.compile_to is not None or last != TENSOR) and pipeline is None and passes is None:
         pipeline = DEFAULT_PIPELINE
     try:
+        if options.html is not None and pipeline is None and passes is None:
+            return _as_compiled(options)
         return parse_pipeline(passes or "") if pipeline is None else named_pipeline(pipeline)
     except PipelineError as exc:
         raise UsageError(str(exc)) from exc
+
+
+def _as_compiled(options: Namespace) -> tuple[ModulePass, ...]:
+    """The default pipeline with the costs of the device, as `convir.compile` runs it."""
+    from convir.lowering.tensor_passes import passes_for  # noqa: PLC0415  (as below)
+
+    return passes_for(device_of(options), named_pipeline(DEFAULT_PIPELINE))
+
+
+def device_of(options: Namespace) -> str:
+    """Whose kernels are selected."""
+    return CODE_DEVICES.get(options.target, "") or options.device
 
 
 def _lowering_passes(options: Namespace, last: str) -> tuple[ModulePass, ...]:
@@ -71,8 +85,7 @@ def _lowering_passes(options: Namespace, last: str) -> tuple[ModulePass, ...]:
     from convir.lowering.pipeline import lowering_passes  # noqa: PLC0415
 
     count = STAGES.index(last) - STAGES.index(TENSOR)
-    device: str = CODE_DEVICES.get(options.target, "") or options.device
-    return lowering_passes(device, options.workspace_bytes)[:count]
+    return lowering_passes(device_of(options), options.workspace_bytes)[:count]
 
 
 @dataclass

@@ -9,6 +9,7 @@ from convir.cli.files.bench_lines import canonical, short_name
 from convir.cli.reports.bench_marks import colour_styles, legend
 from convir.cli.reports.bench_plot import above_the_roof, bars, gflops_of, roofline, timed
 from convir.dialects.conv.problem import COMMANDS
+from convir.report.assets import asset
 from convir.runtime.bench.machine_load import warning_of
 from convir.runtime.bench.row import OURS, RateUnit
 from convir.runtime.bench.session import geomean
@@ -17,39 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from convir.cli.reports.bench_marks import Record
-
-_STYLE = """
-:root { color-scheme: light dark; --faint: #8884; --wrong: light-dark(#b42318, #ff8a7a) }
-* { box-sizing: border-box }
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 76rem; margin: 1.5rem auto }
-body { padding: 0 1rem }
-h1 { font-size: 1.5rem } h2 { font-size: 1.15rem; margin-top: 2.5rem } h3 { font-size: 1rem }
-.plots { display: grid; gap: 1rem 2.5rem; align-items: start }
-.plots { grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)) }
-.plots > div { min-width: 0 }
-svg { width: 100%; max-width: 640px; display: block }
-svg text { font-size: 12px; fill: currentColor }
-.mark { fill-opacity: .75; stroke-width: 1.5 } .mark.hollow { fill-opacity: 0 }
-.grid { stroke: var(--faint) }
-.roof { fill: none; stroke: currentColor; stroke-width: 1.5 }
-.equal { stroke: currentColor; stroke-width: 1.5 }
-.legend { list-style: none; padding: 0; margin: 0 0 .5rem }
-.legend { display: flex; flex-wrap: wrap; gap: .1rem 1.2rem }
-.key { display: inline-block; width: 1rem; height: 1rem; vertical-align: -.15rem }
-.note { max-width: 44rem } .warning { color: var(--wrong); font-weight: 600 }
-.scroll { overflow-x: auto; margin-top: 1.5rem }
-summary { cursor: pointer }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums }
-th, td { padding: .15rem .45rem; text-align: right; border-bottom: 1px solid var(--faint) }
-th { font-weight: 600; vertical-align: bottom; white-space: nowrap }
-td { white-space: nowrap }
-th.text, td.text { text-align: left }
-th:first-child, td:first-child { padding-left: 0 }
-td.problem { font: 12px ui-monospace, monospace }
-td.reason { white-space: normal; min-width: 16rem } tr.failed { color: var(--wrong) }
-dl { display: grid; grid-template-columns: minmax(5rem, max-content) 1fr; gap: 0 1rem }
-dt { opacity: .7 } dd { margin: 0; overflow-wrap: anywhere }
-"""
 
 _TEXTS = ("backend", "layout", "weights", "config")
 _FIGURES = ("µs", "p20", "p80")
@@ -67,12 +35,13 @@ def page_of(report: Mapping[str, Any]) -> str:
         for suite in suites
     ]
     warning = warning_of(report["environment"].get("load"))
+    style = asset("base.css") + colour_styles()
     return "\n".join(
         [
             "<!DOCTYPE html>",
             '<html lang="en" xmlns="http://www.w3.org/1999/xhtml"><head><meta charset="utf-8"/>',
             '<meta name="viewport" content="width=device-width"/>',
-            f"<title>convir-bench</title><style>{_STYLE}{colour_styles()}</style></head><body>",
+            f"<title>convir-bench</title><style>{style}</style></head><body>",
             "<h1>convir-bench</h1>",
             f'<p class="warning">Warning: {escape(warning)}.</p>' if warning else "",
             _environment(report["environment"]),

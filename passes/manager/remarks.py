@@ -14,6 +14,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from xdsl.dialects.builtin import NameLoc
 from xdsl.dialects.func import FuncOp
 
 from convir.dialects.diagnostics import file_location
@@ -42,6 +43,8 @@ class Remark:
     """The name of the function that the operation is in, or is; empty where there is none."""
     verb: str = "rewritten"
     """What was done to the operation where the pass fired."""
+    node: str = ""
+    """The node of a model that the operation comes from; empty where there is none."""
 
     @property
     def message(self) -> str:
@@ -96,6 +99,11 @@ def location_of(op: Operation) -> str:
     return "-" if loc is None else f"{loc.filename.data}:{loc.line.data}:{loc.column.data}"
 
 
+def node_of(op: Operation) -> str:
+    """The node of a model that `op` comes from; empty where its location names none."""
+    return op.location.desc.data if isinstance(op.location, NameLoc) else ""
+
+
 def function_of(op: Operation) -> str:
     """The name of the function that `op` is in, or is; empty where there is none."""
     around: Operation | None = op
@@ -122,6 +130,7 @@ def _emit(
     listeners = _listeners.get()
     if not listeners:
         return
-    remark = Remark(pass_name, op.name, location_of(op), did_fire, reason, function_of(op), verb)
+    place, function, node = location_of(op), function_of(op), node_of(op)
+    remark = Remark(pass_name, op.name, place, did_fire, reason, function, verb, node)
     for collector in listeners:
         collector.add(remark)
