@@ -10,6 +10,7 @@ from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.cuda.config import Config, Key, OneOf, Range, Spells
 from convir.lowering.kernels.cuda.sm80_implicit_gemm.vector_widths import (
     orientation,
+    reduced_of,
     rows_of,
     widths,
 )
@@ -29,6 +30,11 @@ MAX_REGISTERS = 230
 """Registers that a thread may be estimated to need, of the 255 that it has."""
 BASE_REGISTERS = 40
 """Registers for addresses and loops."""
+MIN_SPLIT_REDUCED = 32
+"""The least that is reduced by three products of TF32: from here on the bound of their error is at
+most that of multiply-adds one after the other."""
+SPLIT_COLUMNS = 24
+"""Registers for the columns that are multiplied as three products, and their sums."""
 ASYNC_BYTES = 4
 """The least that is copied to shared memory without registers in between."""
 
@@ -46,6 +52,8 @@ class Sm80ImplicitGemmConfig(Config, family="sm80_implicit_gemm", sizes=3):
     """The warps that a tile's rows and columns are divided over; threads without tensor cores."""
     is_mma: Annotated[bool, Spells("warps", "threads")] = True
     """Whether tensor cores multiply: 16-bit types, or f32 that may be rounded to TF32."""
+    products: Annotated[int, OneOf(1, 3)] = 1
+    """Products of tensor cores for each product: 3 of TF32 are one of f32."""
     splits: int = 1
     """Parts of the reduction, each its own block; the parts are added in a second launch."""
     converted: Annotated[str, OneOf("a", "b", "ab")] = ""
@@ -89,7 +97,10 @@ def refusal(
             return Refusal(
                 f"{config.threads} threads do not share lines of {vectors_of_line} vectors"
             )
-    if config.is_mma and not has_mma(spec):
+    refused = _split_refusal(spec, config)
+    if refused is not None:
+        return refused
+    if config.is_mma and config.products == 1 and not has_mma(spec):
         return Refusal(f"tensor cores do not multiply {spec.a.type} and {other.type}")
     shape = (16 * config.over[0], 8 * config.over[1], 16)
     if not config.is_mma:
@@ -105,6 +116,25 @@ def refusal(
     if registers > MAX_REGISTERS:
         return Refusal(f"a thread needs about {registers} registers")
     return target.shared_refusal(shared_bytes_of(spec, epilogue, config))
+
+
+def splits_f32(spec: Contraction) -> Refusal | None:
+    """Why three products of TF32 are not as good as one of f32; None if they are."""
+    if {operand.type for operand in spec.inputs} != {"f32"} or spec.element != "f32":
+        return Refusal("three products are those of f32")
+    shortest = min((reduced for reduced in reduced_of(spec) if reduced), default=0)
+    if shortest < MIN_SPLIT_REDUCED:
+        return Refusal(
+            f"a reduction of {shortest} is shorter than {MIN_SPLIT_REDUCED}:"
+            " three products may be less accurate than f32"
+        )
+    return None
+
+
+def _split_refusal(spec: Contraction, config: Sm80ImplicitGemmConfig) -> Refusal | None:
+    if config.products == 1:
+        return None
+    return splits_f32(spec) if config.is_mma else Refusal("threads multiply once")
 
 
 def registers_of(spec: Contraction, config: Sm80ImplicitGemmConfig) -> int:
@@ -133,6 +163,8 @@ def registers_of(spec: Contraction, config: Sm80ImplicitGemmConfig) -> int:
     fragments = (
         rows // 4 + out_channels // 4 if config.is_mma else 4 * (rows + out_channels) * words
     )
+    if config.products > 1:
+        fragments = rows // 2 + SPLIT_COLUMNS
     return BASE_REGISTERS + config.accumulators * words + fragments + kept
 
 

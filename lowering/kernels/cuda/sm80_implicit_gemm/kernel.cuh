@@ -13,9 +13,11 @@
 #include "load/pieces.cuh"
 #include "load/tiles.cuh"
 #include "mma/simt_tile.cuh"
+#include "mma/sm80_split_tile.cuh"
 #include "mma/sm80_tile.cuh"
 #include "pipeline/multistage.cuh"
 #include "sm80_implicit_gemm/addresses.cuh"
+#include "sm80_implicit_gemm/not_finite.cuh"
 
 namespace convir {
 namespace implicit_gemm {
@@ -235,7 +237,12 @@ struct Product {
   }
 
   __device__ __forceinline__ void multiply(const char* a, const char* b) {
-    if constexpr (C::kIsMma) {
+    if constexpr (C::kProducts == 3) {
+      const int warp = threadIdx.x / 32;
+      multiply_split_matrices<ATile, BTile, C::kBK>(accumulators, a, b,
+                                                    warp / C::kWarpsN * (kRows * 16),
+                                                    warp % C::kWarpsN * (kCols * 8));
+    } else if constexpr (C::kIsMma) {
       const int warp = threadIdx.x / 32;
       multiply_matrices<ATile, BTile, C::kBK>(accumulators, a, b, warp / C::kWarpsN * (kRows * 16),
                                               warp % C::kWarpsN * (kCols * 8));
@@ -278,6 +285,22 @@ struct Product {
   }
   static __device__ __forceinline__ int staged_at(int row, int column) {
     return C::kStoredAlongOutChannels ? row * kPitch + column : column * kPitch + row;
+  }
+
+  // Waits for all that is staged; of `rows` rows, what is not finite is computed again.
+  __device__ __forceinline__ void check(Sum* staging, const float* a, const float* b,
+                                        const TilePlace<P, C>& tile, int rows, int begin,
+                                        int end) const {
+    if (!__syncthreads_or(has_not_finite(accumulators))) return;
+    for (int i = threadIdx.x; i < kOutLines * kOutLine; i += C::kThreads) {
+      const int line = i / kOutLine, at = i % kOutLine;
+      const int row = tile.row + (C::kStoredAlongOutChannels ? line : at);
+      const int column = tile.column + (C::kStoredAlongOutChannels ? at : line);
+      Sum& sum = staging[line * kPitch + at];
+      if (row >= rows || column >= P::kOutChannels || isfinite(sum)) continue;
+      sum = ieee_sum<P>(a, b, tile.phase, row, column, begin, end);
+    }
+    __syncthreads();
   }
 
   // Accumulators over [begin, end) of the reduction, in steps of kBK.
@@ -337,7 +360,11 @@ __device__ __forceinline__ void run(const typename P::A* a, const typename P::Ot
 
   Sum* staging = reinterpret_cast<Sum*>(shared);
   work.stage(staging);
-  __syncthreads();
+  if constexpr (C::kProducts == 3) {
+    work.check(staging, a + P::kAGroup * tile.group, other, tile, rows, begin, end);
+  } else {
+    __syncthreads();
+  }
   constexpr int kVectors = Work::kOutLine / C::kOutVector;
   for (int v = threadIdx.x; v < Work::kOutLines * kVectors; v += C::kThreads) {
     const int line = v / kVectors, at = v % kVectors * C::kOutVector;

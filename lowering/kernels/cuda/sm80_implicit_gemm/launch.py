@@ -148,6 +148,7 @@ def _source(
         "kThreadsM": over[0],
         "kThreadsN": over[1],
         "kSplit": config.splits,
+        "kProducts": config.products,
         "kAVector": vectors.a,
         "kOtherVector": vectors.other,
         "kOutVector": _config_out(spec, config),

@@ -118,6 +118,10 @@ class Work:
     converted: tuple[CopyWork, ...]
 
 
+ADDED = 4
+"""Additions of a thread that end three products of TF32."""
+ROUNDED = 1.5
+"""Instructions that load an element of f32 and round it."""
 NEXT, POWER_OF_TWO = 0.3, 0.4
 """Of the cost of a division: a place that follows by an addition, one found by masks."""
 
@@ -201,9 +205,12 @@ def work(
     if config.is_mma:
         shared += units * (wm + wn) * config.k * es
         per_k = 32 / es
-        mma_instructions = units * (wm / 16 * wn / 8 + wm / 16 + wn / 16) * config.k / per_k * 32
+        sums = ADDED if config.products > 1 else 0
+        each = config.products + sums
+        mma_instructions = units * (wm / 16 * wn / 8 * each + wm / 16 + wn / 16) * 32
+        mma_instructions *= config.k / per_k
         if es == 4:
-            mma_instructions += units * (wm + wn) * config.k * 1.5
+            mma_instructions += units * (wm + wn) * config.k * ROUNDED * config.products
     else:
         words = STORAGE_BYTES[spec.element] // 4
         shared += units * (wm + wn) * config.k * es / 2
@@ -227,8 +234,8 @@ def work(
     return Work(
         phases=phases,
         is_mma=config.is_mma,
-        rate="tf32" if spec.tf32 else spec.a.type,
-        products=config.m * config.n * config.k,
+        rate="tf32" if config.is_mma and spec.a.type == "f32" else spec.a.type,
+        products=config.m * config.n * config.k * config.products,
         fma_instructions=fma,
         vectors=total_vectors,
         through=through,
@@ -237,7 +244,7 @@ def work(
         shared=shared,
         mma_instructions=mma_instructions,
         stores=used_rows * used_columns * config.m * config.n / out,
-        warp_products=config.m * config.n * config.k / units,
+        warp_products=config.m * config.n * config.k * config.products / units,
         threads=config.threads,
         stages=config.stages,
         resident=resident,

@@ -29,10 +29,10 @@ __device__ __forceinline__ unsigned load_element(const char* tile, int outer, in
 template <class E>
 constexpr int kReducedAtOnce = 32 / sizeof(E);
 
-// 16 x 16 elements at (outer, reduced) as the first operand of m16n8k16, or 16 x 8 of f32, rounded
-// to TF32, as that of m16n8k8.
+// 16 x 16 elements at (outer, reduced) as the first operand of m16n8k16, or 16 x 8 of f32, as they
+// are, as that of m16n8k8.
 template <class T>
-__device__ __forceinline__ void load_rows(unsigned (&to)[4], const char* tile, int outer,
+__device__ __forceinline__ void read_rows(unsigned (&to)[4], const char* tile, int outer,
                                           int reduced) {
   const int lane = threadIdx.x % 32;
   if constexpr (T::kLineIsReduced) {
@@ -46,13 +46,19 @@ __device__ __forceinline__ void load_rows(unsigned (&to)[4], const char* tile, i
     const int line = reduced + lane % 8 + lane / 16 * 8;
     load_transposed(to, tile + T::byte(line, outer + lane / 8 % 2 * 8));
   }
+}
+// The same, f32 rounded to TF32.
+template <class T>
+__device__ __forceinline__ void load_rows(unsigned (&to)[4], const char* tile, int outer,
+                                          int reduced) {
+  read_rows<T>(to, tile, outer, reduced);
   round_operands<typename T::Element>(to);
 }
 
 // 16 reduced x 8 outer elements as the second operand of m16n8k16, or 8 x 8 of f32 as that of
 // m16n8k8; two of them if `to` has room.
 template <class T, int kRegisters>
-__device__ __forceinline__ void load_columns(unsigned (&to)[kRegisters], const char* tile,
+__device__ __forceinline__ void read_columns(unsigned (&to)[kRegisters], const char* tile,
                                              int outer, int reduced) {
   const int lane = threadIdx.x % (8 * kRegisters);
   if constexpr (T::kLineIsReduced) {
@@ -66,6 +72,11 @@ __device__ __forceinline__ void load_columns(unsigned (&to)[kRegisters], const c
   } else {
     load_transposed(to, tile + T::byte(reduced + lane % 16, outer + lane / 16 * 8));
   }
+}
+template <class T, int kRegisters>
+__device__ __forceinline__ void load_columns(unsigned (&to)[kRegisters], const char* tile,
+                                             int outer, int reduced) {
+  read_columns<T>(to, tile, outer, reduced);
   round_operands<typename T::Element>(to);
 }
 
