@@ -86,13 +86,15 @@ def _for_training(graph: fx.GraphModule) -> Compiled:
 
 
 def _constants(example_inputs: Sequence[Any]) -> dict[int, torch.Tensor]:
-    """The inputs that are parameters or buffers of modules, by their positions."""
-    return {
-        i: each
-        for i, each in enumerate(example_inputs)
-        if isinstance(each, torch.Tensor)
-        and (isinstance(each, torch.nn.Parameter) or hasattr(each, "_dynamo_static_input_type"))
-    }
+    """The inputs that are parameters or buffers of modules, by their positions; not those made in
+    inference mode, of which PyTorch does not count writes."""
+    return {i: each for i, each in enumerate(example_inputs) if _is_constant(each)}
+
+
+def _is_constant(given: Any) -> bool:
+    if not isinstance(given, torch.Tensor) or given.is_inference():
+        return False
+    return isinstance(given, torch.nn.Parameter) or hasattr(given, "_dynamo_static_input_type")
 
 
 def _matching(

@@ -103,6 +103,18 @@ def test_parameters_that_are_written_to_are_seen() -> None:
     same(f(x), net(x))
 
 
+def test_inference_mode() -> None:
+    with torch.inference_mode():
+        net, x = conv_net(), torch.randn(2, 3, 9, 9)
+        f = compiled(net)
+        same(f(x), net(x))
+        net[0].weight.mul_(1.5)
+        same(f(x), net(x))
+    net, x = conv_net(), torch.randn(2, 3, 9, 9)
+    with torch.inference_mode():
+        same(compiled(net)(x), net(x))
+
+
 def test_parameters_may_be_arguments() -> None:
     net, x = conv_net(), torch.randn(2, 3, 9, 9)
     f = compiled(net, options={"constants": False})

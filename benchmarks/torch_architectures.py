@@ -1,0 +1,155 @@
+"""Architectures of torchvision and timm through `torch.compile(backend="convir")`, on the CPU.
+
+    python benchmarks/torch_architectures.py [NAME…] [--json FILE] [--threads N]
+
+Random weights and data; one image. Each must agree with eager mode. A row has the share of calls
+that run on convir, the pieces that they are compiled to, what is left and why, the largest error
+over the largest value, the seconds of the first call, and milliseconds of a call (the least of
+some, in turns with eager mode). Names are `torchvision/NAME` or `timm/NAME`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+import warnings
+from importlib import import_module
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+
+from convir.pytorch.graphs import reports
+
+SIZE = 224
+ROUNDS = 5
+BOUND = 1e-3
+"""Of the largest value: models are deep, and normalisations of random weights amplify."""
+
+TORCHVISION = (
+    *("alexnet", "convnext_tiny", "densenet121", "efficientnet_b0", "efficientnet_v2_s"),
+    *("googlenet", "mnasnet1_0", "mobilenet_v2", "mobilenet_v3_large", "regnet_x_400mf"),
+    *("regnet_y_400mf", "resnet18", "resnet50", "resnext50_32x4d", "shufflenet_v2_x1_0"),
+    *("squeezenet1_1", "swin_t", "swin_v2_t", "vgg11_bn", "vit_b_32", "wide_resnet50_2"),
+    *("fcn_resnet50", "deeplabv3_mobilenet_v3_large", "lraspp_mobilenet_v3_large"),
+)
+TIMM = (
+    *("coatnet_nano_rw_224", "convmixer_768_32", "convnextv2_atto", "cspresnet50", "dla34"),
+    *("edgenext_xx_small", "efficientformer_l1", "fastvit_t8", "ghostnet_100", "hardcorenas_a"),
+    *("hrnet_w18_small", "inception_v4", "levit_128s", "lcnet_050", "mixer_s32_224"),
+    *("mobilenetv4_conv_small", "mobileone_s0", "mobilevit_xxs", "nf_resnet26", "nfnet_l0"),
+    *("pit_ti_224", "poolformer_s12", "pvt_v2_b0", "repvgg_a0", "res2net50_26w_4s"),
+    *("resmlp_12_224", "resnest14d", "rexnet_100", "selecsls42b", "skresnet18", "tf_mixnet_s"),
+    *("twins_svt_small", "vit_tiny_patch16_224", "vovnet39a", "xception41", "xcit_nano_12_p16_224"),
+)
+NAMES = (*(f"torchvision/{name}" for name in TORCHVISION), *(f"timm/{name}" for name in TIMM))
+
+
+def made(name: str) -> torch.nn.Module:
+    """A model with random weights, as inference has it."""
+    package, _, which = name.partition("/")
+    cast("Any", torch).manual_seed(0)
+    if package == "timm":
+        model: torch.nn.Module = import_module("timm").create_model(which, pretrained=False)
+    else:
+        models: Any = import_module("torchvision.models")
+        options = {"weights_backbone": None} if "resnet50" in which and "fcn" in which else {}
+        if which.startswith(("deeplab", "lraspp")):
+            options = {"weights_backbone": None}
+        model = models.get_model(which, weights=None, **options)
+    for module in model.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            assert module.running_mean is not None
+            assert module.running_var is not None
+            module.running_mean.normal_(0, 0.1)
+            module.running_var.uniform_(0.8, 1.2)
+    return model.eval()
+
+
+def image_of(model: torch.nn.Module) -> torch.Tensor:
+    """One image of the size that a model wants."""
+    settings: Any = getattr(model, "default_cfg", None) or {}
+    size = settings.get("input_size", (3, SIZE, SIZE))
+    return torch.randn(1, *size)
+
+
+def measured(name: str) -> dict[str, Any]:
+    """The row of one architecture."""
+    torch._dynamo.reset()  # pyright: ignore[reportPrivateUsage]
+    model = made(name)
+    x = image_of(model)
+    before = len(reports())
+    compiled: Any = cast("Any", torch).compile(model, backend="convir")
+    leaves: Any = import_module("torch.utils._pytree").tree_leaves
+    with torch.no_grad():
+        want = leaves(model(x))
+        start = time.perf_counter()
+        got = leaves(compiled(x))
+        first = time.perf_counter() - start
+        error = max(
+            float((ours - theirs).abs().max() / theirs.abs().max().clamp(min=1e-30))
+            for ours, theirs in zip(got, want, strict=True)
+        )
+        times: dict[str, float] = {}
+        for _ in range(ROUNDS):
+            for which, function in (("convir", compiled), ("eager", model)):
+                start = time.perf_counter()
+                function(x)
+                taken = (time.perf_counter() - start) * 1e3
+                times[which] = min(taken, times.get(which, taken))
+    found = reports()[before:]
+    left = [f"{n} x {op}: {why}" for each in found for (op, why), n in each.left.most_common()]
+    calls = sum(each.taken + each.left.total() for each in found)
+    return {
+        "name": name,
+        "graphs": len(found),
+        "calls": calls,
+        "share": sum(each.taken for each in found) / max(calls, 1),
+        "pieces": sum(each.pieces for each in found),
+        "left": left,
+        "error": error,
+        "agrees": error <= BOUND,
+        "first_s": round(first, 2),
+        **{f"{which}_ms": round(taken, 2) for which, taken in times.items()},
+    }
+
+
+def main() -> int:
+    """Measure, print a table, and write it."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("names", nargs="*", default=NAMES)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--threads", type=int, default=1)
+    options = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    torch.set_num_threads(options.threads)
+    rows: list[dict[str, Any]] = []
+    failed = 0
+    for name in options.names:
+        try:
+            row = measured(name)
+        except Exception as error:
+            row = {"name": name, "failure": f"{type(error).__name__}: {error}"[:300]}
+        rows.append(row)
+        if "failure" in row:
+            failed += 1
+            print(f"{name:40} {row['failure']}", flush=True)
+            continue
+        failed += not row["agrees"]
+        print(
+            f"{name:40} {row['share']:6.1%} of {row['calls']:>4} calls, {row['pieces']} pieces, "
+            f"error {row['error']:.0e}, first {row['first_s']:.1f} s, "
+            f"{row['convir_ms']:.1f} ms ({row['eager_ms']:.1f} eager)",
+            flush=True,
+        )
+        if options.json:
+            environment = {"torch": torch.__version__, "threads": options.threads}
+            text = json.dumps({"environment": environment, "rows": rows}, indent=1)
+            options.json.write_text(text + "\n")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
