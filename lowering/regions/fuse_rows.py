@@ -4,6 +4,9 @@ kernel.
     rewrite: %m = reduce max %x; %d = %x - %m; %e = exp %d; %s = reduce add %e; %y = %e / %s
              --> %y = kernel.region { … kernel.yield %y }
 
+Windows of a tensor, with their padding and what follows them, are one kernel too
+(`fuse_windows.py`).
+
 A row, or a block of neighbouring rows, stays in the first cache while each pass over it computes
 what the next one needs: a normalisation or a softmax reads and writes memory once. A group begins
 with a reduction of a tensor's elements, takes what reads it element by element or reduces over the
@@ -30,6 +33,7 @@ from convir.analysis.structured import structured
 from convir.lowering.bodies.rows.read import read_rows
 from convir.lowering.implementations import HOST
 from convir.lowering.loops.pointwise import is_pointwise
+from convir.lowering.regions.fuse_windows import fuse_windows
 from convir.lowering.regions.op_groups import (
     ALIASES,
     is_compute,
@@ -267,4 +271,6 @@ class FuseRowsPass(ModulePass):
         for function in list(op.walk()):
             if isinstance(function, func.FuncOp) and len(function.body.blocks) == 1:
                 eliminate_dead_code(function)
+                for pool in fuse_windows(function.body.block):
+                    remarks.fired(self.name, pool, "its windows and their padding are one kernel")
                 fuse_rows(function.body.block)

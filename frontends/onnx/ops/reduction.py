@@ -27,7 +27,7 @@ _DEFAULT_AXES_INPUT_OPSET = 18
 
 
 def _softmax(call: Call, *, logarithm: bool = False) -> Sequence[SSAValue]:
-    """exp(x - max) / sum of exp(x - max), along one axis."""
+    """exp(x - max) times 1 / (sum of exp(x - max)), along one axis."""
     (x,) = call.floats(0)
     element, shape = element_of(x), shape_of(x)
     one_axis = call.opset >= _ONE_AXIS_OPSET
@@ -43,8 +43,11 @@ def _softmax(call: Call, *, logarithm: bool = False) -> Sequence[SSAValue]:
         value, most = (widened(body, arg, wide) for arg in args)
         return body.insert(arith.SubfOp(value, most))
 
-    def quotient(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
-        return rounded(body, body.insert(arith.DivfOp(args[0], args[1])), element)
+    def inverse(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
+        return body.insert(arith.DivfOp(body.number(1, wide), args[0]))
+
+    def share(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
+        return rounded(body, body.insert(arith.MulfOp(args[0], args[1])), element)
 
     def less_logarithm(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
         logarithm_ = body.insert(math.LogOp(args[1]))
@@ -56,7 +59,10 @@ def _softmax(call: Call, *, logarithm: bool = False) -> Sequence[SSAValue]:
     denominator = total(exponential, 0, summed)
     if logarithm:
         return [emit.elementwise([shifted, denominator], less_logarithm, element)]
-    return [emit.elementwise([exponential, denominator], quotient, element)]
+    # One division of a sum instead of one for each element.
+    return [
+        emit.elementwise([exponential, emit.elementwise([denominator], inverse)], share, element)
+    ]
 
 
 _REDUCTIONS: Mapping[str, tuple[float, ScalarBody]] = {

@@ -17,6 +17,7 @@ from convir.lowering.kernels.host.fused_chain.family import FUSED_CHAIN
 from convir.lowering.kernels.host.implicit_gemm import launch as implicit_gemm
 from convir.lowering.kernels.host.implicit_gemm.family import IMPLICIT_GEMM
 from convir.lowering.kernels.host.loops.family import LOOPS
+from convir.lowering.kernels.host.pooling.family import POOL
 from convir.lowering.kernels.host.reduction.family import REDUCTION
 from convir.lowering.kernels.host.scatter.family import SCATTER
 from convir.lowering.kernels.host.wgrad import launch as wgrad
@@ -49,6 +50,7 @@ FAMILIES: tuple[HostFamily, ...] = (
     BLAS,
     SCATTER,
     REDUCTION,
+    POOL,
     LOOPS,
 )
 """Every family, the most specialised first: of equal predictions the first one is used."""

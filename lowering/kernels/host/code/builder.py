@@ -263,10 +263,16 @@ class Function:
         return self.emit(left.type, hint, f"{operator} {left}, {right.text}")
 
     def intrinsic(
-        self, declaration: str, result: str, arguments: Sequence[Value], hint: str
+        self,
+        declaration: str,
+        result: str,
+        arguments: Sequence[Value],
+        hint: str,
+        flags: str = "",
     ) -> Value:
-        """Call an intrinsic that returns `result`; `declaration` is its line in the module."""
-        call = self._call(declaration, result, arguments)
+        """Call an intrinsic that returns `result`; `declaration` is its line in the module, `flags`
+        are fast-math flags, each with a space behind it."""
+        call = self._call(declaration, f"{flags}{result}", arguments)
         return self.emit(result, hint, call)
 
     def intrinsic_effect(self, declaration: str, arguments: Sequence[Value]) -> None:

@@ -1,4 +1,7 @@
-"""Combining numbers of a row with each other: on vectors of any length, or on scalars."""
+"""Combining numbers of a row with each other: on vectors of any length, or on scalars.
+
+The maximum of zeros of both signs is one of them: three instructions instead of six.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ def combine(f: Function, combiner: str, a: Value, b: Value) -> Value:
     if a.type.startswith("<"):
         suffix = f"v{_lanes(a)}{suffix}"
     declaration = f"declare {a.type} @llvm.{name}.{suffix}({a.type}, {a.type})"
-    return f.intrinsic(declaration, a.type, (a, b), name)
+    return f.intrinsic(declaration, a.type, (a, b), name, flags="nsz ")
 
 
 def across(f: Function, combiner: str, x: Value) -> Value:

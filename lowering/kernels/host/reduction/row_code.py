@@ -377,18 +377,27 @@ class RowCode:
         ]
 
     def _row_step(self, node: Step, group: int) -> Value:
-        """A step on what is known of rows; a sum by a constant is rounded once, as a mean is."""
+        """A step on what is known of rows; a sum by a constant is rounded once, as a mean is, and a
+        constant by a sum too."""
         f, operands = self.f, operands_of(node)
         operator = {"arith.divf": "fdiv", "arith.mulf": "fmul"}.get(node.op.kind.name)
-        if operator and operands[0] in self._wide:
-            number = self.program.nodes[operands[1]]
-            if isinstance(number, Number):
-                total = self._wide[operands[0]][group]
-                scaled = f.float_binary(operator, total, constant(number.value, total.type), "mean")
-                kind = self._row_type
-                return f.emit(kind, "rounded", f"fptrunc {scaled} to {kind}")
+        wide = [operand for operand in operands if operand in self._wide]
+        if operator and len(wide) == 1:
+            (total,) = wide
+            kind = self._wide[total][group].type
+            pair = [self._wide_operand(operand, group, kind) for operand in operands]
+            if pair[0] is not None and pair[1] is not None:
+                scaled = f.float_binary(operator, pair[0], pair[1], "scaled")
+                return f.emit(self._row_type, "rounded", f"fptrunc {scaled} to {self._row_type}")
         values = [self._row_value(operand, group) for operand in operands]
         return write_step(f, self.lanes, self._op(node), values)
+
+    def _wide_operand(self, number: int, group: int, kind: str) -> Value | None:
+        """A sum that is not rounded yet, or a constant, in a type; None of anything else."""
+        node = self.program.nodes[number]
+        if isinstance(node, Number):
+            return constant(node.value, kind)
+        return self._wide[number][group] if number in self._wide else None
 
     @property
     def _row_type(self) -> str:

@@ -1,0 +1,1 @@
+"""Windows of one or two dimensions, each reduced to one number."""
