@@ -114,6 +114,8 @@ def families_of(config: str) -> tuple[HostFamily, ...]:
     if name == ANY_CONTRACTION:
         return CONTRACTIONS
     named = [family for family in FAMILIES if family.name == name]
+    if any(family in (REDUCTION, POOL) for family in named):
+        return (*named, LOOPS)  # Bound to other sizes, a kernel may be none of theirs.
     if not any(family in CONTRACTIONS for family in named):
         return tuple(named)
     return (*named, *(family for family in CONTRACTIONS if family not in named))
