@@ -32,6 +32,25 @@ BIAS = 2
 
 def _conv(call: Call) -> Sequence[SSAValue]:
     x, w = call.floats(0, WEIGHTS)
+    shape, geometry = forward(call, x, w)
+    weights = _Weights(call, w, (shape[1],))
+    sums = wide_of(element_of(x))
+    init = call.emit.filled(0, shape, weights.summed_in)
+    y = call.emit.insert(FpropOp(x, weights.value, init, geometry, sums))
+    return [weights.with_bias(y)]
+
+
+def forward(call: Call, x: SSAValue, w: SSAValue) -> tuple[tuple[int, ...], Geometry]:
+    """The shape of a convolution's result, and its geometry.
+
+    Args:
+        call: the node, whose attributes say the windows and the groups.
+        x: N x C x positions.
+        w: K x C/G x taps.
+
+    Raises:
+        OnnxError: the operands do not fit.
+    """
     rank, groups = _checked_rank(call, x, w), call.count("group", 1)
     spatial, taps = shape_of(x)[2:], shape_of(w)[2:]
     kernel_shape = call.integers("kernel_shape", taps)
@@ -43,12 +62,7 @@ def _conv(call: Call) -> Sequence[SSAValue]:
     windows = windows_of(call, spatial, taps)
     sizes = [window.output_size(size) for window, size in zip(windows, spatial, strict=True)]
     shape = (shape_of(x)[0], shape_of(w)[0], *sizes)
-    weights = _Weights(call, w, (shape[1],))
-    geometry = _geometry(rank, windows, groups)
-    sums = wide_of(element_of(x))
-    init = call.emit.filled(0, shape, weights.summed_in)
-    y = call.emit.insert(FpropOp(x, weights.value, init, geometry, sums))
-    return [weights.with_bias(y)]
+    return shape, _geometry(rank, windows, groups)
 
 
 def _conv_transpose(call: Call) -> Sequence[SSAValue]:

@@ -57,8 +57,15 @@ def _gemm(call: Call) -> Sequence[SSAValue]:
 
 
 def _matmul(call: Call) -> Sequence[SSAValue]:
-    """NumPy's matmul: vectors are given a dimension, and batch dimensions broadcast."""
-    a, b = call.floats(0, 1)
+    return [matrix_product(call, *call.floats(0, 1))]
+
+
+def matrix_product(call: Call, a: SSAValue, b: SSAValue) -> SSAValue:
+    """NumPy's matmul: vectors are given a dimension, and batch dimensions broadcast.
+
+    Raises:
+        OnnxError: the operands of the node do not fit.
+    """
     if not shape_of(a) or not shape_of(b):
         raise call.error("a scalar has no matrix product")
     is_row, is_column = len(shape_of(a)) == 1, len(shape_of(b)) == 1
@@ -75,7 +82,7 @@ def _matmul(call: Call) -> Sequence[SSAValue]:
     ]
     product = call.converted(multiply_add(call.emit, operands, (*batch, m, n)), element_of(a))
     kept = (*batch, *([] if is_row else [m]), *([] if is_column else [n]))
-    return [call.emit.reshape(product, kept)]
+    return call.emit.reshape(product, kept)
 
 
 def _over_batch(
