@@ -70,7 +70,9 @@ def test_round_to_nearest_even_within_bounds(zero: Any) -> None:
     ]
     constants: dict[str, Any] = {"s": F32(0.5)} | ({} if zero is None else {"z": zero})
     steps = np.arange(-600, 600, dtype=F32) / 4
-    same(model(nodes, [1203], constants), np.concatenate([steps, np.array([1e30, -1e30, -0.0], F32)]))
+    same(
+        model(nodes, [1203], constants), np.concatenate([steps, np.array([1e30, -1e30, -0.0], F32)])
+    )
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])

@@ -16,6 +16,7 @@ from convir.frontends.tensor_functions.contraction import einsum, multiply_add
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from xdsl.dialects.builtin import AnyFloat
     from xdsl.ir import SSAValue
 
     from convir.frontends.emitter import ScalarBuilder
@@ -57,11 +58,13 @@ def _gemm(call: Call) -> Sequence[SSAValue]:
 
 
 def _matmul(call: Call) -> Sequence[SSAValue]:
-    return [matrix_product(call, *call.floats(0, 1))]
+    a, b = call.floats(0, 1)
+    return [matrix_product(call, a, b, element_of(a))]
 
 
-def matrix_product(call: Call, a: SSAValue, b: SSAValue) -> SSAValue:
-    """NumPy's matmul: vectors are given a dimension, and batch dimensions broadcast.
+def matrix_product(call: Call, a: SSAValue, b: SSAValue, element: AnyFloat) -> SSAValue:
+    """NumPy's matmul, rounded to `element`: vectors are given a dimension, and batch dimensions
+    broadcast.
 
     Raises:
         OnnxError: the operands of the node do not fit.
@@ -80,7 +83,7 @@ def matrix_product(call: Call, a: SSAValue, b: SSAValue) -> SSAValue:
         _over_batch(call, a, batch, (row, depth)),
         _over_batch(call, b, batch, (depth, column)),
     ]
-    product = call.converted(multiply_add(call.emit, operands, (*batch, m, n)), element_of(a))
+    product = call.converted(multiply_add(call.emit, operands, (*batch, m, n)), element)
     kept = (*batch, *([] if is_row else [m]), *([] if is_column else [n]))
     return call.emit.reshape(product, kept)
 

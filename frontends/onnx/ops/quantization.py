@@ -1,7 +1,7 @@
 """QuantizeLinear, DequantizeLinear, and what is computed on quantised integers.
 
-Unsigned integers are held in the next wider signed type inside of a model. Sums of products of
-integers are exact: in f32 where every sum is below 2^24, else in f64.
+Unsigned integers are held in the next wider signed type inside of a model. Their products
+are exact: of bf16 summed in f32 where every sum is below 2^24, else of f64.
 """
 
 from __future__ import annotations
@@ -11,16 +11,17 @@ from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+import ml_dtypes
 import numpy as np
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import AnyFloat, IntegerType, f32, f64, i8, i16, i32
+from xdsl.dialects.builtin import AnyFloat, IntegerType, bf16, f32, f64, i8, i16, i32
 
 from convir.dialects.conv.ops import FpropOp
 from convir.frontends.elements import MEMORY, constant
 from convir.frontends.emitter import element_of, shape_of
 from convir.frontends.onnx.ops.convolution import forward
 from convir.frontends.onnx.ops.matrix import matrix_product
-from convir.frontends.scalar_functions import converted
+from convir.frontends.scalar_functions import converted, rounded, wide_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +36,8 @@ _HELD: Mapping[str, IntegerType] = {"uint8": i16, "int8": i8, "int16": i16, "int
 """How quantised integers are held, by NumPy's name of their type."""
 _WIDER: Mapping[str, type[np.generic]] = {"uint8": np.int16}
 _EXACT_IN_F32 = 1 << 24
-_LARGEST_PRODUCT = 255 * 255
+_LARGEST = 255
+"""Integers of 8 bits are no farther from their zero point."""
 
 
 @dataclass(frozen=True)
@@ -196,6 +198,21 @@ def _dynamic_quantize(call: Call) -> Sequence[SSAValue]:
     return [call.emit.elementwise([x, scale, zero], steps, i16), scale, held]
 
 
+def _weights(call: Call, position: int, zero: int, axis: int) -> Array | None:
+    """Constant integers minus their zero points, which differ along an axis; None if computed."""
+    known, zeros = call.constant(position), call.constant(zero)
+    if known is None or (zeros is None and call.has(zero)):
+        return None
+    if known.dtype.name not in _HELD:
+        raise call.error(f"integers of type {known.dtype} are not supported")
+    if zeros is None:
+        return known.astype(np.int64)
+    along = [1] * known.ndim
+    if zeros.size > 1:
+        along[call.axis(axis, known.ndim)] = zeros.size
+    return known.astype(np.int64) - zeros.astype(np.int64).reshape(along)
+
+
 def _integers(call: Call, position: int, zero: int, element: AnyFloat, axis: int) -> SSAValue:
     """An input minus its zero point, as floats that hold the difference exactly.
 
@@ -206,17 +223,9 @@ def _integers(call: Call, position: int, zero: int, element: AnyFloat, axis: int
         element: the type of the floats.
         axis: the dimension along which zero points differ.
     """
-    known, zeros = call.constant(position), call.constant(zero)
-    if known is not None and (zeros is not None or not call.has(zero)):
-        if known.dtype.name not in _HELD:
-            raise call.error(f"integers of type {known.dtype} are not supported")
-        numbers = known.astype(np.int64)
-        if zeros is not None:
-            along = [1] * known.ndim
-            if zeros.size > 1:
-                along[call.axis(axis, known.ndim)] = zeros.size
-            numbers = numbers - zeros.astype(np.int64).reshape(along)
-        return _tensor(call, numbers.astype(np.float32 if element == f32 else np.float64))
+    weights = _weights(call, position, zero, axis)
+    if weights is not None:
+        return _floats(call, weights, element)
     operands = [_held(call, position)]
     if call.has(zero):
         offset = _held(call, zero)
@@ -225,14 +234,20 @@ def _integers(call: Call, position: int, zero: int, element: AnyFloat, axis: int
         if count > 1:
             along[call.axis(axis, len(along))] = count
         operands.append(call.emit.reshape(offset, along))
+    wide = f32 if element == bf16 else element
 
     def body(scalars: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
-        floats = [scalars.insert(arith.SIToFPOp(arg, element)) for arg in args]
-        if len(floats) == 1:
-            return floats[0]
-        return scalars.insert(arith.SubfOp(floats[0], floats[1]))
+        value, *zeros = (scalars.insert(arith.SIToFPOp(arg, wide)) for arg in args)
+        for offset in zeros:
+            value = scalars.insert(arith.SubfOp(value, offset))
+        return rounded(scalars, value, element)
 
     return call.emit.elementwise(operands, body, element)
+
+
+def _floats(call: Call, integers: Array, element: AnyFloat) -> SSAValue:
+    """Constant integers as floats that hold them exactly."""
+    return _tensor(call, integers.astype(ml_dtypes.bfloat16 if element == bf16 else np.float64))
 
 
 def _held(call: Call, position: int) -> SSAValue:
@@ -243,9 +258,19 @@ def _held(call: Call, position: int) -> SSAValue:
     return call.input(position)
 
 
-def _exact(products: int, beside: int = 0) -> AnyFloat:
-    """The float type in which sums of so many products of integers of 8 bits are exact."""
-    return f32 if products * _LARGEST_PRODUCT + beside <= _EXACT_IN_F32 else f64
+def _exact(weights: Array | None, products: int, axes: tuple[int, ...], beside: int) -> AnyFloat:
+    """The type of factors whose sums of products are exact: bf16, summed in f32, or f64.
+
+    Args:
+        weights: one of the factors, if it is known.
+        products: how many are summed.
+        axes: the dimensions of the weights that are summed over.
+        beside: the largest number that is added to a sum.
+    """
+    largest = products * _LARGEST**2
+    if weights is not None:
+        largest = int(np.abs(weights).sum(axis=axes).max(initial=0)) * _LARGEST
+    return bf16 if largest + beside <= _EXACT_IN_F32 else f64
 
 
 def _shape(call: Call, position: int) -> tuple[int, ...]:
@@ -255,20 +280,29 @@ def _shape(call: Call, position: int) -> tuple[int, ...]:
 
 def _convolved(call: Call, w: int, zeros: tuple[int, int], beside: int = 0) -> SSAValue:
     """The sums of a convolution of integers, in a float type that holds them."""
-    element = _exact(prod(_shape(call, w)[1:]), beside)
+    shape = _shape(call, w)
+    weights = _weights(call, w, zeros[1], 0)
+    element = _exact(weights, prod(shape[1:]), tuple(range(1, len(shape))), beside)
     x = _integers(call, 0, zeros[0], element, 1)
-    filters = _integers(call, w, zeros[1], element, 0)
-    shape, geometry = forward(call, x, filters)
-    init = call.emit.filled(0, shape, element)
-    return call.emit.insert(FpropOp(x, filters, init, geometry, element))
+    return _sums(call, x, _integers(call, w, zeros[1], element, 0))
+
+
+def _sums(call: Call, x: SSAValue, w: SSAValue) -> SSAValue:
+    shape, geometry = forward(call, x, w)
+    wide = wide_of(element_of(x))
+    init = call.emit.filled(0, shape, wide)
+    return call.emit.insert(FpropOp(x, w, init, geometry, wide))
 
 
 def _multiplied(call: Call, b: int, zeros: tuple[int, int]) -> SSAValue:
     """The sums of a product of matrices of integers, in a float type that holds them."""
-    element = _exact(_shape(call, 0)[-1] if _shape(call, 0) else 1)
-    left = _integers(call, 0, zeros[0], element, -2 if len(_shape(call, 0)) > 1 else -1)
+    rows, columns = _shape(call, 0), _shape(call, b)
+    weights = _weights(call, b, zeros[1], -1)
+    depth = max(0, len(columns) - 2)
+    element = _exact(weights, rows[-1] if rows else 1, (depth,) if columns else (), 0)
+    left = _integers(call, 0, zeros[0], element, -2 if len(rows) > 1 else -1)
     right = _integers(call, b, zeros[1], element, -1)
-    return matrix_product(call, left, right)
+    return matrix_product(call, left, right, wide_of(element))
 
 
 def _as_i32(call: Call, sums: SSAValue) -> SSAValue:
