@@ -31,6 +31,18 @@ LARGEST = 2**31 - 1
 """No window, stride, padding or count is larger."""
 
 
+@dataclass(frozen=True)
+class Dequantised:
+    """What a tensor of reals is: `scale * (integers - zero)`."""
+
+    integers: SSAValue | Array
+    """Computed, or constants."""
+    scale: Array
+    """f32: one number, or one for each element along an axis; broadcasts with the tensor."""
+    zero: Array
+    """Integers of the quantised type, of the same shape."""
+
+
 @dataclass
 class Graph:
     """The values of a model that are known so far."""
@@ -46,6 +58,8 @@ class Graph:
     readers: dict[str, list[Node]] = field(default_factory=dict[str, "list[Node]"])
     reads: Counter[str] = field(default_factory=Counter[str])
     """How many times each value is read, by subgraphs and as an output of the graph too."""
+    dequantised: dict[str, Dequantised] = field(default_factory=dict[str, "Dequantised"])
+    """The tensors that are known to be quantised integers, by name."""
     inlined: int = 0
     """How many nodes of subgraphs were put in their place."""
     lost: set[str] = field(default_factory=set[str])

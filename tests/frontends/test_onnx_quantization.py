@@ -11,6 +11,7 @@ from onnx_cases import Array, node
 
 from convir.api.compile import compile as convir_compile
 from convir.frontends.onnx.errors import OnnxError
+from convir.frontends.onnx.importer import import_model
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -188,6 +189,33 @@ def test_convolution_between_dequantised_tensors() -> None:
     steps = np.abs(ours - theirs) / F32(0.1)
     assert steps.max() <= 1.01
     assert np.mean(steps > 0.5) < 0.01
+
+
+@pytest.mark.parametrize(
+    ("channels", "largest", "exact"), [(8, 127, True), (600, 127, False), (600, 10, True)]
+)
+def test_integers_are_convolved_where_sums_are_exact(
+    channels: int, largest: int, exact: bool
+) -> None:
+    constants: dict[str, Any] = {**Q, "ws": F32(0.01), "wz": I8(0)}
+    constants["w"] = np.full((4, channels, 1, 1), largest, I8)
+    constants["w"][1::2] *= -1
+    nodes = [
+        node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        node("DequantizeLinear", ["q", "s", "z"], ["dx"]),
+        node("DequantizeLinear", ["w", "ws", "wz"], ["dw"]),
+        node("Conv", ["dx", "dw"], ["y"]),
+    ]
+    made = model(nodes, [1, channels, 2, 3], constants)
+    (fprop,) = [line for line in str(import_model(made)).splitlines() if "conv.fprop" in line]
+    assert ("xbf16>" in fprop) is exact
+    x = normal(1, channels, 2, 3)
+    ours, theirs = both(made, x)
+    integers_of_x = np.clip(np.rint(x / Q["s"]) + 7, 0, 255) - 7
+    sums = np.einsum("kc,cyx->kyx", constants["w"][..., 0, 0].astype(float), integers_of_x[0])
+    bound = np.abs(constants["w"][0].astype(float)).sum() * np.abs(integers_of_x).max()
+    np.testing.assert_allclose(ours[0], sums * 0.0003, rtol=3e-7, atol=bound * 3e-4 * 1e-5)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=bound * 3e-4 * 1e-5)
 
 
 def test_a_scale_that_is_computed_is_refused() -> None:

@@ -19,7 +19,9 @@ from xdsl.dialects.builtin import AnyFloat, IntegerType, bf16, f32, f64, i8, i16
 from convir.dialects.conv.ops import FpropOp
 from convir.frontends.elements import MEMORY, constant
 from convir.frontends.emitter import element_of, shape_of
-from convir.frontends.onnx.ops.convolution import forward
+from convir.frontends.onnx.call import Dequantised
+from convir.frontends.onnx.ops.convolution import BIAS, forward
+from convir.frontends.onnx.ops.convolution import OPERATORS as CONVOLUTIONS
 from convir.frontends.onnx.ops.matrix import matrix_product
 from convir.frontends.scalar_functions import converted, rounded, wide_of
 
@@ -146,10 +148,12 @@ def _dequantize(call: Call) -> Sequence[SSAValue]:
     if known is not None:
         scale = _scale_of(call, 1, 2, known.ndim, axis)
         zero = scale.zero if call.has(2) else np.int64(0)
+        call.graph.dequantised[call.node.outputs[0]] = Dequantised(known, scale.scale, scale.zero)
         numbers = (known.astype(np.int64) - zero).astype(np.float32) * scale.scale
         return [_tensor(call, numbers.astype(np.float32))]
     x = call.input(0)
     scale = _scale_of(call, 1, 2, len(shape_of(x)), axis)
+    call.graph.dequantised[call.node.outputs[0]] = Dequantised(x, scale.scale, scale.zero)
 
     def body(scalars: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
         value = scalars.insert(arith.SIToFPOp(args[0], f32))
@@ -330,6 +334,53 @@ def _requantized(call: Call, sums: SSAValue, scales: tuple[int, int, int], axis:
     return _rounded(call, single, factor, out, divides=False)
 
 
+def _conv(call: Call) -> Sequence[SSAValue]:
+    """Conv; of dequantised tensors the integers are convolved, and their exact sums scaled."""
+    x, w = (call.graph.dequantised.get(name) for name in call.node.inputs[:2])
+    sums = None if x is None or w is None else _sums_of_dequantised(call, x, w)
+    if sums is None or x is None or w is None:
+        return CONVOLUTIONS["Conv"](call)
+    along = [-1, *([1] * (len(shape_of(sums)) - 2))]
+    factor = (x.scale.astype(np.float64) * w.scale).astype(np.float32)
+    factor = factor.reshape(along) if factor.size > 1 else factor.reshape(())
+    if not call.has(BIAS):
+        return [_applied(call, sums, [factor], _product, f32)]
+    bias = call.floats(BIAS)[0]
+    call.shaped(bias, (shape_of(sums)[1],), "its bias")
+    scaled = _applied(call, sums, [factor], _product, f32)
+    return [
+        call.emit.elementwise(
+            [scaled, call.emit.reshape(bias, [shape_of(sums)[1], *along[1:]])],
+            lambda body, args: body.insert(arith.AddfOp(args[0], args[1])),
+        )
+    ]
+
+
+def _product(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
+    return body.insert(arith.MulfOp(args[0], args[1]))
+
+
+def _sums_of_dequantised(call: Call, x: Dequantised, w: Dequantised) -> SSAValue | None:
+    """The sums of integers of 8 bits; None where f32 does not hold them, or scales differ along
+    what is summed."""
+    if isinstance(x.integers, np.ndarray) or not isinstance(w.integers, np.ndarray):
+        return None
+    outer = w.scale.size == 1 or w.scale.shape[0] == w.scale.size
+    narrow = all(each.zero.dtype.itemsize == 1 for each in (x, w))
+    if not narrow or not outer or x.scale.size != 1 or element_of(x.integers) == i32:
+        return None
+    weights = w.integers.astype(np.int64) - w.zero
+    if weights.ndim < 3 or _exact(weights, 0, tuple(range(1, weights.ndim)), 0) != bf16:
+        return None
+
+    def shifted(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
+        value = body.insert(arith.SIToFPOp(args[0], f32))
+        return rounded(body, body.insert(arith.SubfOp(value, args[1])), bf16)
+
+    integers = _applied(call, x.integers, [x.zero], shifted, bf16)
+    return _sums(call, integers, _floats(call, weights, bf16))
+
+
 def _qlinear_conv(call: Call) -> Sequence[SSAValue]:
     bias = call.known(8, "its bias") if call.has(8) else np.zeros(1, np.int32)
     sums = _convolved(call, 3, (2, 5), int(np.abs(bias.astype(np.int64)).max(initial=0)))
@@ -356,6 +407,7 @@ def _integer(
 
 
 OPERATORS: Mapping[str, Callable[[Call], Sequence[SSAValue]]] = {
+    "Conv": _conv,
     "QuantizeLinear": _quantize,
     "DequantizeLinear": _dequantize,
     "DynamicQuantizeLinear": _dynamic_quantize,
