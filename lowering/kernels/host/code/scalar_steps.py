@@ -160,12 +160,12 @@ def _written(
     """What each op of a block gives, and the value of all of them."""
     values: dict[SSAValue, Value] = dict(zip(scalars.block.args, arguments, strict=True))
     for value, number in scalars.constants.items():
-        values[value] = _constant(number, arguments[0].type)
+        values[value] = constant(number, arguments[0].type)
     results: list[Value] = []
     for op in scalars.block.ops:
         found = activation(op) if lanes.element == "f32" else None
         if found is None:
-            results.append(_step(f, lanes, op, [values[x] for x in op.operands]))
+            results.append(write_step(f, lanes, op, [values[x] for x in op.operands]))
         else:
             results.append(write(f, found[0], [values[found[1]]], lanes.cpu))
         values[op.results[0]] = results[-1]
@@ -174,10 +174,6 @@ def _written(
 
 def write_step(f: Function, lanes: Lanes, op: Operation, operands: Sequence[Value]) -> Value:
     """What a scalar op gives, on vectors of any length or on scalars."""
-    return _step(f, lanes, op, operands)
-
-
-def _step(f: Function, lanes: Lanes, op: Operation, operands: Sequence[Value]) -> Value:
     first = operands[0]
     if isinstance(op, arith.CmpfOp):
         predicate = _COMPARE[op.predicate.value.data]
@@ -217,11 +213,6 @@ def _truths(kind: str) -> str:
 
 
 def constant(number: Attribute, like: str) -> Value:
-    """A constant in every lane of the shape of `like`."""
-    return _constant(number, like)
-
-
-def _constant(number: Attribute, like: str) -> Value:
     """A constant in every lane of the shape of `like`."""
     if not isinstance(number, IntegerAttr):
         return float_constant(cast("FloatAttr[AnyFloat]", number).value.data, like)
