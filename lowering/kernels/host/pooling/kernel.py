@@ -23,10 +23,10 @@ from convir.lowering.kernels.host.code.builder import (
     Value,
     vector,
 )
+from convir.lowering.kernels.host.code.combine import combine, identity
 from convir.lowering.kernels.host.code.entry import KERNEL_PARAMETERS
 from convir.lowering.kernels.host.code.lanes import Lanes
 from convir.lowering.kernels.host.code.scalar_steps import write_steps
-from convir.lowering.kernels.host.reduction.combine import combine, identity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

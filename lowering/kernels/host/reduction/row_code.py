@@ -17,9 +17,9 @@ from convir.lowering.bodies.rows.program import (
     operands_of,
 )
 from convir.lowering.kernels.host.code.builder import Value, mask, vector
+from convir.lowering.kernels.host.code.combine import across, combine, identity, widened
 from convir.lowering.kernels.host.code.scalar_steps import constant, write_step
 from convir.lowering.kernels.host.code.storage import Storage
-from convir.lowering.kernels.host.reduction.combine import across, combine, identity, widened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
