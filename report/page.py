@@ -117,10 +117,11 @@ def _is_shown(step: Record) -> bool:
 
 def _changed(number: int, step: Record) -> str:
     flops, moved = _change(flops_change, step["flops"]), _change(bytes_change, step["bytes"])
+    name, options = _named(step)
     before, after = step["ops"]
     ops = f"{before} → {after}" if before != after else str(after)
     parts = [
-        f"<code><strong>{escape(step['name'])}</strong></code>",
+        f"<code><strong>{escape(name)}</strong></code>",
         _figure(flops),
         _figure(moved),
         _figure(f"{ops} ops"),
@@ -129,9 +130,16 @@ def _changed(number: int, step: Record) -> str:
     ]
     return (
         f'<li class="changed"><details class="step" id="pass-{number}" data-step="{number}">'
-        f"<summary>{''.join(parts)}</summary>{_remarks(step)}{_checks(step)}"
+        f"<summary>{''.join(parts)}</summary>{options}{_remarks(step)}{_checks(step)}"
         '<div class="ir"></div></details></li>'
     )
+
+
+def _named(step: Record) -> tuple[str, str]:
+    """The name of a step's pass, and its options as they stand in the opened step."""
+    name, brace, options = step["name"].partition("{")
+    shown = f"<p class='mono quiet'>{escape(brace + options)}</p>" if brace else ""
+    return name, shown
 
 
 def _change(told: object, pair: Sequence[int]) -> str:
@@ -168,11 +176,12 @@ def _folded(steps: Sequence[tuple[int, Record]]) -> str:
 
 
 def _unchanged(number: int, step: Record) -> str:
+    name, options = _named(step)
     time = _figure(f"{step['ms']:.1f} ms")
     ir = '<div class="ir"></div>' if step["remarks"] else ""
     return (
         f'<li><details class="step" id="pass-{number}" data-step="{number}"><summary><code>'
-        f"{escape(step['name'])}</code>{time}</summary>{_remarks(step)}{ir}</details></li>"
+        f"{escape(name)}</code>{time}</summary>{options}{_remarks(step)}{ir}</details></li>"
     )
 
 
