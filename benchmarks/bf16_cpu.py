@@ -4,7 +4,7 @@
 
 One row a problem of `suites/bf16-cpu.txt`: the time of our kernel in bf16 and in f32, weights
 packed before, and of PyTorch in bf16 in both layouts. The last rows are ResNet-50. Everything takes
-turns in one run; on one thread times of kernels are CPU times. Errors of the same problems are
+turns in one run; on one thread times are CPU times. Errors of the same problems are
 those of `convir-bench --commands-file benchmarks/suites/bf16-cpu.txt --against torch`.
 """
 
@@ -61,7 +61,6 @@ def main() -> None:
 
 
 def _convolutions(bench: HostBench, options: Any) -> list[dict[str, Any]]:
-    clock = settled_us if options.threads > 1 else KERNELS.cpu_us
     rows: list[dict[str, Any]] = []
     for problem in KERNELS.problems([SUITE], ""):
         if options.only not in KERNELS.label(problem):
@@ -74,8 +73,13 @@ def _convolutions(bench: HostBench, options: Any) -> list[dict[str, Any]]:
         for found in bench.peer("torch", problem, bench.inputs(problem, 0)):
             if isinstance(found, Candidate):
                 calls[f"{found.backend} {found.layout}"] = found.call
-        rows.append(_row(KERNELS.label(problem), measure(calls, clock, options.budget)))
+        rows.append(_row(KERNELS.label(problem), measure(calls, _clock(options), options.budget)))
     return rows
+
+
+def _clock(options: Any) -> Any:
+    """CPU time of one thread, or the wall clock of several."""
+    return settled_us if options.threads > 1 else KERNELS.cpu_us
 
 
 def _row(name: str, timings: dict[str, Any]) -> dict[str, Any]:
@@ -105,7 +109,7 @@ def _networks(bench: HostBench, options: Any) -> list[dict[str, Any]]:
             "ours f32": lambda run=single, x=x: run(x),
             "torch": lambda run=theirs, x=image: run(x),
         }
-        rows.append(_row(name, measure(calls, bench.clock, 4 * options.budget)))
+        rows.append(_row(name, measure(calls, _clock(options), 4 * options.budget)))
     return rows
 
 
