@@ -78,10 +78,11 @@ def _wants_gradient(given: Any) -> bool:
 
 
 def _for_training(graph: fx.GraphModule) -> Compiled:
-    import convir.pytorch  # noqa: PLC0415  (the override, which inference does not need)
+    from convir.pytorch.override import enable, is_enabled  # noqa: PLC0415  (not for inference)
 
     _log.warning("autograd records this graph: PyTorch runs it, its convolutions on convir")
-    convir.pytorch.enable()
+    if not is_enabled():
+        enable()
     return graph.forward
 
 
