@@ -270,11 +270,11 @@ def test_a_bound_batch_launches_the_code_that_is_loaded(monkeypatch: pytest.Monk
         assert isinstance(loaded, CudaProgram)
         return loaded
 
-    first = program(32)
-    program(33)
+    first = program(64)
+    program(65)
     loaded = len(driver.modules)
     monkeypatch.delattr(Build, "program")
-    bound = program(61)
+    bound = program(100)
     assert len(driver.modules) == loaded
     assert bound.plan.sources == first.plan.sources
     bound.run([at(256), at(512)], [at(1024)])
