@@ -13,15 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
 
-import mpmath
 import numpy as np
 
 POINTS = 3000
 ROUNDS = 40
+mpmath: Any = import_module("mpmath")
 mpmath.mp.dps = 40
 
-Function = Callable[[mpmath.mpf], mpmath.mpf]
+Function = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
@@ -98,26 +100,26 @@ GELU_BEND = 0.25
 """u = 1 / (1 + GELU_BEND * a): the tail of a normal distribution is a polynomial of it."""
 
 
-def _tail(u: mpmath.mpf) -> mpmath.mpf:
+def _tail(u: Any) -> Any:
     """erfc(a / sqrt 2) / 2 * exp(a^2 / 2) at the `a` that gives `u`."""
     a = (1 / u - 1) / GELU_BEND
     return mpmath.erfc(a / mpmath.sqrt(2)) / 2 * mpmath.exp(a * a / 2)
 
 
-def _erf_ratio(t: mpmath.mpf) -> mpmath.mpf:
+def _erf_ratio(t: Any) -> Any:
     return mpmath.erf(mpmath.sqrt(t)) / mpmath.sqrt(t)
 
 
-def _exp2_rest(r: mpmath.mpf) -> mpmath.mpf:
+def _exp2_rest(r: Any) -> Any:
     return (mpmath.power(2, r) - 1) / r
 
 
-def _tail_slope(u: mpmath.mpf) -> mpmath.mpf:
+def _tail_slope(u: Any) -> Any:
     """By how much more than `u`, relative to each, its tail changes."""
     return u * mpmath.diff(_tail, u) / _tail(u)
 
 
-def _log2_ratio(square: mpmath.mpf) -> mpmath.mpf:
+def _log2_ratio(square: Any) -> Any:
     s = mpmath.sqrt(square)
     return mpmath.log((1 + s) / (1 - s), 2) / s
 
