@@ -32,7 +32,13 @@ NO_FLOATS = {
 """Operators that say the types of their results, or that the suite has no f32 cases of, or the
 package onnx no evaluator."""
 
-OF_FLOATS = sorted(OPERATORS.keys() - NO_FLOATS - RECURRENT)
+QUANTIZED = {
+    *("ConvInteger", "DequantizeLinear", "DynamicQuantizeLinear", "MatMulInteger"),
+    *("QLinearConv", "QLinearMatMul", "QuantizeLinear"),
+}
+"""Operators of integers, whose tests are `test_onnx_quantization.py`'s."""
+
+OF_FLOATS = sorted(OPERATORS.keys() - NO_FLOATS - QUANTIZED - RECURRENT)
 
 OF_F32 = 2e-6
 

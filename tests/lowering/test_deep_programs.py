@@ -14,6 +14,7 @@ from convir.lowering.kernels.target import DEFAULT_TARGET
 from convir.lowering.loops.nests import lower_kernel
 from convir.lowering.pipeline import lowering_passes
 from convir.lowering.regions.recomputation import MAX_CODE, MAX_TIMES
+from convir.lowering.stages import STAGES
 from convir.passes.manager import remarks
 from convir.reference import evaluate
 
@@ -212,7 +213,7 @@ def regions(text: str) -> tuple[list[kernel.RegionOp], list[remarks.Remark]]:
     """The kernels that form of a function, and what the passes say."""
     module, passes = read_module(text), lowering_passes()
     with remarks.collect() as said:
-        for one in passes[:4]:
+        for one in passes[: STAGES.index("regions") + 1]:
             one.apply(new_context(), module)
     return [op for op in module.walk() if isinstance(op, kernel.RegionOp)], said
 

@@ -109,7 +109,10 @@ def test_old_configs_parse_with_a_note(
     assert family.parse(str(parsed)) == parsed
 
 
-NEWER = {"depthwise", "few_channels_wgrad", "halo_implicit_gemm", "simt_wgrad"}
+NEWER = {
+    *("depthwise", "few_channels_wgrad", "halo_implicit_gemm", "simt_wgrad"),
+    "sm90_halo_implicit_gemm",
+}
 """Families that never had another name."""
 
 
