@@ -75,7 +75,13 @@ class LayoutConversion:
         found: list[LayoutConversionConfig] = []
         reason = "no family takes its copies"
         planes = movable.replace("b", "")
+        as_it_lies = _without_pixels(movable) if spec.result == "B" else ()
         for family in self.families:
+            for operands in as_it_lies:
+                moved, _ = copied(spec, operands)
+                configs = family.candidates(Problem(moved, epilogue), target)
+                if not isinstance(configs, Refusal):
+                    found += [LayoutConversionConfig(operands, config) for config in configs]
             for operands in dict.fromkeys((planes, movable)):
                 moved, _ = copied(spec, operands)
                 configs = family.candidates(Problem(moved, epilogue), target)
@@ -180,6 +186,14 @@ def _movable(spec: Contraction, epilogue: Epilogue) -> str | Refusal:
     if letters in ("", "b" if spec.result == "B" else ""):
         return Refusal("its operands have contiguous channels, or are no whole planes")
     return letters
+
+
+def _without_pixels(movable: str) -> tuple[str, ...]:
+    """The operands of a gradient of weights that may be copied where C's pixels are read as they
+    lie, as letters."""
+    if "c" not in movable:
+        return ()
+    return tuple(letters for letters in ("b", "a", "ab") if set(letters) <= set(movable))
 
 
 def _varies(operand: EpilogueOperand) -> bool:

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.cuda.tile_schedule.schedule import Schedule
     from convir.lowering.kernels.target import Target
 
+PLANS_PLANES = False
+"""Whether configs are planned for contiguous pixels: their kernels were not run on a GPU yet."""
+
 _STAGES = (8, 7, 6, 5, 4, 3)
 _ROLES = ((1, 4), (4, 8))
 """Pipelines that are tried: the first one whose registers hold a tile's accumulators, and, where
@@ -50,13 +53,16 @@ _HIDING_ACCUMULATORS = 128 * 128
 _ALL_SUMS = 256 * 128
 """Accumulators that take half of the registers of two warpgroups."""
 _UNROLLED_PARTS = (16, 32)
+_MANY_SUMS = 128 * 192
+"""Accumulators beside which splits of contiguous pixels are added without spills by some numbers of
+blocks only."""
 
 
 def ranked(
     spec: Contraction, epilogue: Epilogue, problem: WgradProblem, gpu: Target
 ) -> list[Sm90WgradConfig]:
     """The configs worth measuring, by falling prediction of their speed."""
-    configs = (c for c in _candidates(problem, gpu) if not _spills(c))
+    configs = (c for c in _candidates(problem, gpu) if not spills(problem, c))
     costs = {c: predict(spec, epilogue, c, gpu) for c in configs}
     limit = _WORTH_MEASURING * min(costs.values(), default=0.0)
     found = sorted((c for c in costs if costs[c] <= limit), key=lambda c: costs[c])
@@ -65,9 +71,15 @@ def ranked(
     return found[:_MOST]
 
 
-def _spills(config: Sm90WgradConfig) -> bool:
+def spills(problem: WgradProblem, config: Sm90WgradConfig) -> bool:
     """Whether a tile's accumulators leave too few registers to put its splits together, as seen of
-    ptxas: those of a tree, and shares of numbers of splits for which loops are unrolled."""
+    ptxas: those of a tree, and shares of numbers of splits for which loops are unrolled; of
+    contiguous pixels also those that one block adds, and a cluster of two."""
+    sums, partition = config.block_m * config.block_n, config.partition
+    if problem.planes is not None and partition.kind == SPLIT_K and sums >= _MANY_SUMS:
+        if partition.reduction != "reduce-scatter":
+            return sums >= _ALL_SUMS
+        return partition.splits in _UNROLLED_PARTS or config.cluster == 2
     if config.block_m * config.block_n < _ALL_SUMS or config.partition.kind != SPLIT_K:
         return False
     if config.partition.reduction == "tree":
@@ -159,6 +171,8 @@ def plan(
     problem = wgrad_problem(spec, epilogue)
     if isinstance(problem, Refusal):
         return problem
+    if problem.planes is not None and not PLANS_PLANES:
+        return Refusal("pixels of C are contiguous, whose kernels were not run on a GPU yet")
     found = ranked(spec, epilogue, problem, gpu)
     if not found:
         return Refusal(f"no tile fits into {gpu.shared_bytes} bytes of shared memory")

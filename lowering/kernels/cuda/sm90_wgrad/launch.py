@@ -1,7 +1,7 @@
 """`sm90_wgrad`: gradients of dense 16-bit weights by Hopper's tensor cores and TMA.
 
-Both operands are read as they lie, channels innermost, by wgmma's MN-major mode. The kernel is in
-`mainloop.cuh`; see `README.md`.
+Both operands are read as they lie: those whose channels are innermost by wgmma's MN-major mode,
+those whose pixels are by its K-major one. The kernel is in `mainloop.cuh`; see `README.md`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from convir.analysis.refusal import Refusal
+from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.cuda.launch import (
     POINTER_ALIGNMENT,
     CudaKernel,
@@ -30,7 +31,7 @@ from convir.lowering.kernels.cuda.tensor_maps import im2col_map, promotion_of
 from convir.lowering.kernels.cuda.tile_schedule.partition import DATA_PARALLEL, SPLIT_K
 
 if TYPE_CHECKING:
-    from convir.lowering.bodies.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Channels, Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.tile_schedule.schedule import Schedule
     from convir.lowering.kernels.target import Target
@@ -97,12 +98,18 @@ def blocks_of(schedule: Schedule, config: Sm90WgradConfig) -> int:
 
 def _reads_once(problem: WgradProblem, schedule: Schedule) -> bool:
     """Whether rows of a plain matrix are read by few tiles, all of them at about the same time."""
-    is_matrix = not problem.rows.slides
-    return is_matrix and schedule.tiles <= FEW_TILES and schedule.units <= schedule.concurrent
+    return (
+        problem.is_matrix and schedule.tiles <= FEW_TILES and schedule.units <= schedule.concurrent
+    )
 
 
 def _gradient_map(spec: Contraction, problem: WgradProblem, target: Target) -> TensorMap:
-    """64 channels of 64 output pixels of C."""
+    """64 channels of the output pixels of C that a step has."""
+    if problem.planes is not None:
+        promotion = promotion_of(
+            _bytes_of(spec.c, spec.out_channels * problem.pixels.value), target
+        )
+        return problem.planes.c.tensor_map(Pointer("c"), spec.c.type, CHUNK, promotion)
     return TensorMap(
         Pointer("c"),
         spec.c.type,
@@ -116,8 +123,11 @@ def _gradient_map(spec: Contraction, problem: WgradProblem, target: Target) -> T
 
 
 def _row_map(spec: Contraction, problem: WgradProblem, target: Target) -> TensorMap | Im2colMap:
-    """64 channels of the 64 pixels of A that output pixels have at a tap."""
+    """64 channels of the pixels of A that a step's output pixels have at a tap."""
     rows = problem.rows
+    if problem.planes is not None and problem.planes.a is not None:
+        promotion = promotion_of(_bytes_of(spec.a, rows.rows * rows.row_stride), target)
+        return problem.planes.a.tensor_map(Pointer("a"), spec.a.type, CHUNK, promotion)
     promotion = promotion_of(rows.rows * rows.row_stride * 2, target)
     if not rows.slides:
         sizes, strides, box = (
@@ -127,3 +137,7 @@ def _row_map(spec: Contraction, problem: WgradProblem, target: Target) -> Tensor
         )
         return TensorMap(Pointer("a"), spec.a.type, sizes, strides, box, 128, promotion=promotion)
     return im2col_map(Pointer("a"), spec.a.type, spec.in_channels, rows, CHUNK, BLOCK_K, promotion)
+
+
+def _bytes_of(channels: Channels, elements: int) -> int:
+    return elements * STORAGE_BYTES[channels.type]

@@ -1,8 +1,9 @@
 // The gradient of weights on Hopper: B[n, m] = sum over output pixels of C[position, m] *
 // A[position at the tap of n, channel of n], where m is a column of C (an output channel) and n
 // counts the input channels (input channels) of all taps, in chunks of 64. Both operands lie in
-// shared memory as TMA brings them, 64 output pixels times 64 channels, and are multiplied as they
-// lie (MN major).
+// shared memory as TMA brings them, and are multiplied as they lie: 64 output pixels times 64
+// channels (MN major), or 64 channels times 128 bytes of output pixels (K major) of an operand
+// whose pixels are contiguous.
 #pragma once
 
 #include "mma/sm90_tile.cuh"
@@ -15,6 +16,7 @@
 #include "ptx/wgmma.cuh"
 #include "reduce/cluster_reduction.cuh"
 #include "schedule/partition.cuh"
+#include "sm90_wgrad/planes.cuh"
 #include "sm90_wgrad/store.cuh"
 
 namespace convir::wgrad {
@@ -22,8 +24,7 @@ namespace convir::wgrad {
 using hopper::TensorMap;
 using partition::Work;
 
-constexpr int kBlockK = 64;  // output pixels of a stage
-constexpr int kBoxBytes = kBlockK * hopper::kSwizzleBytes;
+constexpr int kBoxBytes = kChunk * hopper::kSwizzleBytes;
 constexpr int kConsumerRegisters = 232;
 // Barriers of a block, beside 0; each warpgroup has kFixUp and what follows.
 constexpr int kReady = 1, kTurn = 2, kFixUp = 3;
@@ -34,6 +35,13 @@ struct Kernel {
   using Output = typename Problem::Epilogue::Stored;
   using Layout = wgrad::Layout<Problem, Config>;
   using Fours = typename Layout::Fours;
+
+  static constexpr int kBlockK = hopper::kSwizzleBytes / sizeof(Input);  // output pixels of a stage
+  using Planes = wgrad::Planes<Problem, kBlockK>;
+  static constexpr hopper::Major kMajorC = Problem::kPlanesC ? hopper::kMajorK : hopper::kMajorMN;
+  static constexpr hopper::Major kMajorA = Problem::kPlanesA ? hopper::kMajorK : hopper::kMajorMN;
+  static_assert(sizeof(Input) == 2 || Problem::kPlanesA, "TF32 is K major");
+  static_assert(Problem::kPlanesC || !Problem::kPlanesA);
 
   static constexpr int kStages = Config::kStages;
   static constexpr int kBoxesM = Layout::kBoxesM, kBoxesN = Layout::kBoxesN;
@@ -71,8 +79,8 @@ struct Kernel {
   static constexpr int kLag = Problem::kMostLag < kFits ? Problem::kMostLag : kFits;  // steps
   static constexpr bool kStaggers =
       Config::kConsumers == 2 && Problem::kTaps > 1 && kFinishApart && kLag > 0;
-  // Multiplications of a step, 16 output pixels each, and those of a part's last step.
-  static constexpr int kOfStep = kBlockK / 16;
+  // Multiplications of a step, 32 bytes of output pixels each, and those of a part's last step.
+  static constexpr int kOfStep = hopper::kSwizzleBytes / hopper::kStepBytes;
   static constexpr int kOfLast = Problem::kOfLast;
   static_assert(kIsWhole || kOfLast == kOfStep);
 
@@ -153,8 +161,8 @@ struct Kernel {
       }
     }
   };
-  static __device__ __forceinline__ int position_of(const Work& work, int step) {
-    return (Problem::kInterleavesSplits ? work.split + step * Config::kSplits : step) * kBlockK;
+  static __device__ __forceinline__ int step_of_tile(const Work& work, int step) {
+    return Problem::kInterleavesSplits ? work.split + step * Config::kSplits : step;
   }
 
   // A copy's first pixel, behind its channel: of a plain matrix its row.
@@ -213,13 +221,13 @@ struct Kernel {
     const int box_n = kBoxesM + first_box(consumer);
     const int first = first_stage();
     mma::Mainloop<kStages> mainloop(full);
-    // The first `count` times 16 output pixels of a stage.
+    // The first `count` times 32 bytes of output pixels of a stage.
     const auto multiply_next = [&](auto count) {
       mainloop.step(
           d,
           [&](int slot, bool is_first) {
             const unsigned stage = stage_at(slot, first);
-            mma::multiply<Input, kN, hopper::kMajorMN, hopper::kMajorMN, kBlockK, kBoxBytes,
+            mma::multiply<Input, kN, kMajorC, kMajorA, kBlockK, kBoxBytes,
                           decltype(count)::value>(d, stage + box_m * kBoxBytes,
                                                   stage + box_n * kBoxBytes, is_first);
           },
@@ -284,12 +292,20 @@ struct Kernel {
       const partition::FixUp<Config::kConsumerThreads, kAccumulators, kIsTree, kFixUp> fix_up = {workspace, flags,
                                                                                thread};
       if (!fix_up(work, sum)) return;
-      const int row = (m + consumer / Config::kWarpgroupsN * kTiles) * kChunk;
-      const unsigned to = staging + thread / 32 * Layout::WarpStaging::kBytes;
+      if constexpr (Problem::kStoresChunks) {
+        const int row = (m + consumer / Config::kWarpgroupsN * kTiles) * kChunk;
+        const unsigned to = staging + thread / 32 * Layout::WarpStaging::kBytes;
 #pragma unroll
-      for (int i = 0; i < kTiles; ++i) {
-        const int first = row + i * kChunk + thread % kWarpgroupThreads / 32 * wgmma::kWarpRows;
-        Layout::store_rows(out, d[i], first, out_channels, first_box(consumer), to);
+        for (int i = 0; i < kTiles; ++i) {
+          const int first = row + i * kChunk + thread % kWarpgroupThreads / 32 * wgmma::kWarpRows;
+          Layout::store_rows(out, d[i], first, out_channels, first_box(consumer), to);
+        }
+      } else {
+        const Fours store(out, m, out_channels, consumer, thread % kWarpgroupThreads);
+#pragma unroll
+        for (int i = 0; i < kAccumulators; i += 4) {
+          store(i / 4, make_float4(sum(i), sum(i + 1), sum(i + 2), sum(i + 3)));
+        }
       }
     }
   }

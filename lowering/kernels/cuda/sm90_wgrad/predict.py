@@ -39,6 +39,10 @@ class Constants:
     """The same that several blocks read at a time."""
     straddling: float = 1.945
     """A factor of it where rows straddle cache lines."""
+    line_box: float = 0.08
+    """A copy of a line of contiguous pixels of 64 channels."""
+    straddling_line: float = 1.2
+    """A factor of it where lines straddle cache lines."""
     pixels_box: float = 0.08875
     """A copy at 64 pixels that slide."""
     outside: float = 0.001062
@@ -49,6 +53,8 @@ class Constants:
     """Between two tiles."""
     stored: float = 14.76
     """A megabyte of a tile's accumulators."""
+    apart: float = 4.0
+    """A factor of it where input channels are not contiguous in the result."""
     staggered_store: float = 0.7006
     """A factor of it for whole tiles where one warpgroup stores after the other."""
     shares: float = 1.294
@@ -77,6 +83,8 @@ class Constants:
 FITTED = Constants()
 BOUNDS = {"wide": (1.001, 1.2)}
 """What the fit keeps constants within."""
+FIXED = ("line_box", "straddling_line", "apart")
+"""What is not fitted: no kernel of contiguous pixels was measured yet."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +103,12 @@ class Work:
     boxes_a: int
     taps: int
     straddles: bool
+    lines_c: bool
+    lines_a: bool
+    """Whether pixels of C, and of A, are contiguous."""
+    lines_straddle: bool
+    is_apart: bool
+    """Whether input channels of the result are not contiguous."""
     line: int
     """Pixels of a line that slides; 0 if none do."""
     is_scattered: bool
@@ -129,13 +143,17 @@ def work(spec: Contraction, epilogue: Epilogue, config: Sm90WgradConfig, target:
         waves=ceil(schedule.units / schedule.concurrent),
         accumulators=config.block_m * config.block_n,
         is_narrow=config.out_channels == CHUNK and problem.taps > 1,
+        lines_c=problem.planes is not None,
+        lines_a=problem.reads_planes,
+        lines_straddle=problem.planes is not None and problem.planes.straddles,
+        is_apart=problem.in_channel_stride != 1,
         outside=outside_of(spec),
         is_wide=config.out_channels > 2 * CHUNK,
         boxes_c=config.block_m // CHUNK,
         boxes_a=ceil(config.block_n / CHUNK),
         taps=problem.taps,
         straddles=bool(problem.row_stride % CHUNK),
-        line=slides[0].size if slides else 0,
+        line=slides[0].size if slides and not problem.reads_planes else 0,
         is_scattered=scattered,
         staggered=config.consumer_warpgroups > 1 and problem.taps > 1,
         kind=partition.kind,
@@ -154,13 +172,15 @@ def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
     of_c = row * (k.straddling if work.straddles else 1)
     of_a = max(row, k.pixels_box) if work.line else row
     of_a *= 1 + k.outside * work.outside if work.line else 1.0
+    line = k.line_box * (k.straddling_line if work.lines_straddle else 1.0)
+    of_c, of_a = line if work.lines_c else of_c, line if work.lines_a else of_a
     copies = work.boxes_c * of_c + work.boxes_a * of_a
     multiply = k.multiply * work.accumulators / (256 * 128) * (k.narrow if work.is_narrow else 1.0)
     step = overlap(4.0, multiply, copies) * (k.scattered if work.is_scattered else 1.0)
     if work.is_wide:
         step *= k.wide_taps if work.taps > 1 else k.wide
     megabytes = 4e-6 * work.accumulators
-    stored = k.stored * megabytes
+    stored = k.stored * megabytes * (k.apart if work.is_apart else 1.0)
     if work.staggered and work.waves == 1 and work.kind == DATA_PARALLEL:
         stored *= k.staggered_store
     dram = k.dram * work.traffic.time(target) * (k.coupled if work.cluster > 1 else 1.0)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from math import prod
+from math import gcd, prod
 from typing import TYPE_CHECKING
 
 from convir.analysis.refusal import Refusal
@@ -15,17 +15,21 @@ from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import (
     ALIGNMENT,
     MAX_AXES,
     RowMap,
+    Slide,
     row_maps,
 )
+from convir.lowering.kernels.cuda.sm90_wgrad.planes import LINE_BYTES, Planes, planes_of
 
 if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.spec import Axis, Contraction, Phase
     from convir.lowering.kernels.cuda.epilogue import Epilogue
 
 BLOCK_K = 64
-"""Output pixels of a stage."""
+"""Output pixels of a stage, of 16 bits."""
 CHUNK = 64
 """Channels of a copy: a row of the 128-byte swizzle."""
+SHIFT_BYTES = 16
+"""What taps shift lines of contiguous pixels by multiples of."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,12 @@ class WgradProblem:
     """Elements of C between two output pixels."""
     row_offset: int
     """Elements of C before the first position."""
+    in_channel_stride: int = 1
+    """Elements of B between two input channels."""
+    vector: int = ALIGNMENT
+    """Elements that runs of B's input channels begin and end at multiples of."""
+    planes: Planes | None = None
+    """Where pixels of C are contiguous, how they are copied."""
 
     @property
     def chunks_m(self) -> int:
@@ -79,29 +89,46 @@ class WgradProblem:
     @property
     def steps(self) -> int:
         """Stages that the reduction over output pixels takes."""
+        if self.planes is not None:
+            return self.planes.steps
         return -(-self.pixels.value // BLOCK_K)
+
+    @property
+    def reads_planes(self) -> bool:
+        """Whether pixels of A are contiguous too."""
+        return self.planes is not None and self.planes.a is not None
+
+    @property
+    def is_matrix(self) -> bool:
+        """Whether every output pixel reads the pixel of A at its own place, in order."""
+        return self.taps == 1 if self.reads_planes else not self.rows.slides
 
 
 def problem_of(spec: Contraction) -> WgradProblem | Refusal:
     """Plan a contraction that computes B, or say why the kernel family cannot compute it."""
-    refusal = _unsupported(spec)
+    has_planes = spec.c.stride != 1 and spec.out_channels > 1
+    refusal = _unsupported(spec) or (None if has_planes else _unsupported_rows(spec))
     if refusal is not None:
         return refusal
     (phase,) = spec.phases
     if not phase.taps:
         return Refusal("nothing is multiplied")
-    row_stride = _matrix_stride(phase)
+    planes = planes_of(spec, phase) if has_planes else None
+    if isinstance(planes, Refusal):
+        return planes
+    row_stride = ALIGNMENT if has_planes else _matrix_stride(phase)
     if row_stride is None:
         return Refusal("output pixels of C are not the rows of one matrix")
-    maps = row_maps([phase])
-    if isinstance(maps, Refusal):
-        return maps
-    (rows,), corners = maps
-    inner = list(reversed(phase.axes))[: len(rows.slides)]
-    tap_axes = [_tap_axis(axis, corner) for axis, corner in zip(inner, corners, strict=False)]
+    slid = _slid(phase) if planes is None or planes.a is None else _slid_lines(planes)
+    if isinstance(slid, Refusal):
+        return slid
+    rows, tap_axes = slid
     regular = [axis for axis in tap_axes if axis is not None]
     if len(regular) < len(tap_axes):
         return Refusal("taps are not at regular distances")
+    b = spec.b
+    runs = [*(w for axis in phase.axes for w in axis.tap_weights), spec.in_channels]
+    runs += [b.out_channel_stride] if spec.out_channels > 1 else []
     return WgradProblem(
         rows=rows,
         pixels=Scalar(phase.pixels),
@@ -109,9 +136,12 @@ def problem_of(spec: Contraction) -> WgradProblem | Refusal:
         first_weight=sum(axis.tap_weights[0] for axis in phase.axes),
         in_channels=spec.in_channels,
         out_channels=spec.out_channels,
-        out_channel_stride=spec.b.out_channel_stride,
+        out_channel_stride=b.out_channel_stride,
         row_stride=row_stride,
         row_offset=phase.out_offset,
+        in_channel_stride=b.in_channel_stride,
+        vector=gcd(ALIGNMENT, *runs) if b.in_channel_stride == 1 else 1,
+        planes=planes,
     )
 
 
@@ -120,24 +150,59 @@ def _unsupported(spec: Contraction) -> Refusal | None:
         return Refusal("it does not compute the gradient of the weights")
     if spec.groups != 1:
         return Refusal("it has groups")
-    if spec.element != "f32" or spec.a.type != spec.c.type or spec.a.type not in ("f16", "bf16"):
+    halves = ("f16", "bf16")
+    is_tf32 = spec.tf32 and spec.a.stride != 1 and spec.b.type == "f32"
+    if spec.element != "f32" or spec.a.type != spec.c.type:
         return Refusal("A and C are not both f16 or both bf16")
-    if spec.b.type not in ("f16", "bf16"):
+    if spec.a.type not in halves and not is_tf32:
+        return Refusal(
+            "A and C are not both f16 or both bf16, nor TF32 whose pixels are contiguous"
+        )
+    if spec.b.type not in halves and not is_tf32:
         return Refusal("B is not of 16 bits")
-    if spec.a.stride != 1 or spec.c.stride != 1 or spec.b.in_channel_stride != 1:
-        return Refusal("channels of A, B or C are not innermost")
     (phase,) = spec.phases
     if len(phase.axes) > MAX_AXES:
         return Refusal(f"it has more than {MAX_AXES} axes")
+    if phase.pixels >= 1 << 31:
+        return Refusal("it has more than 2^31 output pixels")
+    return None
+
+
+def _unsupported_rows(spec: Contraction) -> Refusal | None:
+    """Why operands are not rows of contiguous channels."""
+    if spec.a.stride != 1 or spec.c.stride != 1 or spec.b.in_channel_stride != 1:
+        return Refusal("channels of A, B or C are not innermost")
+    (phase,) = spec.phases
     strides = [axis.row_stride for axis in phase.axes if axis.extent > 1]
     strides += [axis.out_stride for axis in phase.axes if axis.size > 1]
     strides += [weight for axis in phase.axes for weight in axis.tap_weights]
     strides += [spec.b.out_channel_stride] if spec.out_channels > 1 else []
     if any(stride % ALIGNMENT for stride in (*strides, phase.out_offset, spec.in_channels)):
         return Refusal(f"rows of A, B or C do not start at multiples of {ALIGNMENT} elements")
-    if phase.pixels >= 1 << 31:
-        return Refusal("it has more than 2^31 output pixels")
     return None
+
+
+def _slid(phase: Phase) -> tuple[RowMap, list[TapAxis | None]] | Refusal:
+    """Rows of A, and its taps."""
+    maps = row_maps([phase])
+    if isinstance(maps, Refusal):
+        return maps
+    (rows,), corners = maps
+    inner = list(reversed(phase.axes))[: len(rows.slides)]
+    return rows, [_tap_axis(axis, corner) for axis, corner in zip(inner, corners, strict=False)]
+
+
+def _slid_lines(planes: Planes) -> tuple[RowMap, list[TapAxis | None]] | Refusal:
+    """The same of lines of A."""
+    size = LINE_BYTES // planes.block_k
+    if any(row * size % SHIFT_BYTES for row in planes.axes[0].tap_rows):
+        return Refusal(f"taps shift lines by other than multiples of {SHIFT_BYTES} bytes")
+    slides = tuple(
+        Slide(axis.size, axis.extent, axis.step, axis.tap_rows[0], axis.row_stride)
+        for axis in planes.axes
+    )
+    tap_axes = [_tap_axis(axis, axis.tap_rows[0]) for axis in planes.axes]
+    return RowMap(planes.images.extent, planes.images.row_stride, slides), tap_axes
 
 
 def _matrix_stride(phase: Phase) -> int | None:

@@ -72,8 +72,14 @@ class Producer {
   // Where a step's output pixels are. Warps that only load find it while those before are on their
   // way; others have products to begin then.
   __device__ __forceinline__ void find() {
-    position_ = Kernel::position_of(work_, step_);
-    Kernel::pixel_at(position_, at_);
+    const int step = Kernel::step_of_tile(work_, step_);
+    if constexpr (Problem::kPlanesC) {
+      planes_.move_to(step);
+      if constexpr (!Problem::kPlanesA) Kernel::pixel_at(planes_.position(), at_);
+    } else {
+      position_ = step * Kernel::kBlockK;
+      Kernel::pixel_at(position_, at_);
+    }
   }
 
   __device__ __forceinline__ void ask() {
@@ -90,7 +96,13 @@ class Producer {
       const unsigned box = to + i * kWarps * kBoxBytes;
       at_[0] = channel_[i];
       if (i * kWarps + warp_ < Kernel::kBoxesM) {
-        Kernel::load_rows(box, c_, barrier, at_[0], position_);
+        if constexpr (Problem::kPlanesC) {
+          planes_.load_c(box, c_, barrier, at_[0]);
+        } else {
+          Kernel::load_rows(box, c_, barrier, at_[0], position_);
+        }
+      } else if constexpr (Problem::kPlanesA) {
+        planes_.load_a(box, a_, barrier, at_[0], offset_[i]);
       } else {
         Kernel::load_pixels(box, a_, barrier, at_, offset_[i]);
       }
@@ -100,6 +112,7 @@ class Producer {
   const Kernel& kernel_;
   const TensorMap &c_, &a_;
   int unit_ = Kernel::first_unit(), step_, position_, at_[5];
+  typename Kernel::Planes planes_;
   typename Kernel::Walk walk_ = kernel_.walk_of(unit_);
   Work work_;
   // By a shuffle the compiler knows that all lanes have the same, and asks with few instructions.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
 from convir.lowering.kernels.cuda.launch import Scalar
 from convir.lowering.kernels.cuda.sizes import Sizes
-from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import MAX_SPATIAL
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import ALIGNMENT, MAX_SPATIAL
 from convir.lowering.kernels.cuda.sm90_wgrad.problem import BLOCK_K
 from convir.lowering.kernels.cuda.tile_schedule.partition import DATA_PARALLEL, STREAM_K
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.protocol import Size
 
 SYMBOL = "sm90_wgrad"
+CHUNK_TYPE = 2
+"""Bytes of elements that are stored in chunks of 16 bytes."""
 TILE_K = 16
 """Output pixels of a matrix instruction."""
 MOST_LAG = 4
@@ -46,7 +49,7 @@ def source_of(
     steps = Sizes.of({"steps": _steps(problem, config)})
     cluster = f"__cluster_dims__({config.cluster}, 1, 1) " if config.cluster > 1 else ""
     body = "run" if config.roles[0] else "run_uniform"
-    slides, taps = problem.rows.slides, problem.tap_axes
+    slides, taps, planes = problem.rows.slides, problem.tap_axes, problem.planes
     axes = {
         "size": [slide.size for slide in slides],
         "step": [slide.step for slide in slides],
@@ -55,6 +58,15 @@ def source_of(
         "first_offset": _padded([axis.first_offset for axis in taps], 0),
         "tap_step": _padded([axis.step for axis in taps], 0),
         "weight_step": _padded([axis.weight_step for axis in taps], 0),
+        "line_steps": [planes.line_steps, *planes.outer] if planes else [],
+    }
+    flags = {
+        "kReadsOnce": reads_once,
+        "kInterleavesSplits": interleaves_splits,
+        "kPlanesC": planes is not None,
+        "kPlanesA": problem.reads_planes,
+        "kStoresChunks": problem.vector == ALIGNMENT and STORAGE_BYTES[spec.b.type] == CHUNK_TYPE,
+        "kStoresPairs": problem.vector % 2 == 0,
     }
     maps = "const __grid_constant__ TensorMap c, const __grid_constant__ TensorMap a"
     given = ["Epilogue::Stored* b", "float* workspace", "unsigned* flags", *steps.parameters]
@@ -68,8 +80,10 @@ def source_of(
             f"  static constexpr int {name} = {value};\n"
             for name, value in _constants(problem, config, steps).items()
         )
-        + f"  static constexpr bool kReadsOnce = {str(reads_once).lower()};\n"
-        + f"  static constexpr bool kInterleavesSplits = {str(interleaves_splits).lower()};\n"
+        + "".join(
+            f"  static constexpr bool {name} = {str(is_so).lower()};\n"
+            for name, is_so in flags.items()
+        )
         + f"  static constexpr long long kOutChannelStride = {problem.out_channel_stride};\n"
         + "".join(_accessor(name, values) for name, values in axes.items())
         + "};\n"
@@ -99,7 +113,7 @@ def _most_lag(problem: WgradProblem, config: Sm90WgradConfig) -> int:
 
 def _last_step(problem: WgradProblem, config: Sm90WgradConfig) -> int:
     """Multiplications of 16 output pixels in the last step of a part."""
-    is_whole = config.partition.kind == DATA_PARALLEL
+    is_whole = config.partition.kind == DATA_PARALLEL and problem.planes is None
     return (problem.pixels.value - 1) % BLOCK_K // TILE_K + 1 if is_whole else BLOCK_K // TILE_K
 
 
@@ -113,6 +127,9 @@ def _constants(problem: WgradProblem, config: Sm90WgradConfig, steps: Sizes) -> 
         "kMostLag": _most_lag(problem, config),
         "kOfLast": _last_step(problem, config),
         "kSpatial": len(problem.rows.slides),
+        "kOuter": len(problem.planes.outer) if problem.planes else 0,
+        "kImagePixels": problem.planes.axes[0].size if problem.planes else 0,
+        "kInChannelStride": problem.in_channel_stride,
         "kSharedBytes": config.shared_bytes,
     }
 

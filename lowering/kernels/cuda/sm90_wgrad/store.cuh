@@ -109,7 +109,7 @@ struct Layout {
 
   // Elements of B before a chunk of a column.
   static __device__ __forceinline__ int chunk_offset(int chunk) {
-    int offset = Problem::kFirstWeight + chunk % kTapChunks * kChunk;
+    int offset = Problem::kFirstWeight + chunk % kTapChunks * kChunk * Problem::kInChannelStride;
     for_tap(chunk / kTapChunks,
             [&](int axis, int at) { offset += at * Problem::weight_step(axis); });
     return offset;
@@ -173,7 +173,8 @@ struct Layout {
       for (int j = 0; j < kChunks; ++j) {
         const int box = consumer % Config::kWarpgroupsN * (Config::kN / kChunk) + j;
         const int chunk = out_channels.chunk(box), begin = out_channels.channel(box);
-        offset_[j] = chunk_offset(chunk) + begin + lane_channel_;
+        offset_[j] = chunk_offset(chunk) + begin * Problem::kInChannelStride +
+                     lane_channel_ * Problem::kInChannelStride;
         channels_[j] = channels_of(chunk) - begin - lane_channel_;
       }
     }
@@ -190,15 +191,22 @@ struct Layout {
         channels = channels_[j];
       }
       if (channel >= channels) return;
-      Output* to = to_ + below * Problem::kOutChannelStride + offset + channel;
+      Output* to = to_ + below * Problem::kOutChannelStride + offset +
+                   channel * Problem::kInChannelStride;
       const float total[2][2] = {{accumulators.x, accumulators.y},
                                  {accumulators.z, accumulators.w}};
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        store_results<2, kTogether>(
-            to + i * 8 * Problem::kOutChannelStride, 1,
-            [&](int) { return below + i * 8 < rows_; },
-            [&](int j) { return Epilogue::apply(total[i][j], {}, nullptr); });
+        Output* const row = to + i * 8 * Problem::kOutChannelStride;
+        const auto make = [&](int j) { return Epilogue::apply(total[i][j], {}, nullptr); };
+        if constexpr (Problem::kStoresPairs) {
+          store_results<2, kTogether>(
+              row, 1, [&](int) { return below + i * 8 < rows_; }, make);
+        } else {
+          store_results<2, kApart>(
+              row, Problem::kInChannelStride,
+              [&](int j) { return below + i * 8 < rows_ && channel + j < channels; }, make);
+        }
       }
     }
 
