@@ -192,7 +192,10 @@ def _in_pieces(
                 if isinstance(each, torch.fx.Node) and each.name in tensors
             }
             assert isinstance(piece, torch.fx.GraphModule)
-            whole.set_submodule(str(node.target), Piece(piece, static, device, options))
+            compiled = Piece(piece, static, device, options)
+            whole.set_submodule(str(node.target), compiled)
+            if not compiled.is_compiled:
+                report.give_back(compiled.calls)
     whole.recompile()
     add(report)
     return whole.forward

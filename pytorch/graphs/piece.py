@@ -36,6 +36,8 @@ class _Constant:
     tensor: torch.Tensor
     version: int
     address: int
+    memory: torch.UntypedStorage
+    """Held, so that no other tensor gets its address."""
 
     def holds(self, given: torch.Tensor) -> bool:
         """Whether the argument `given` still is what was compiled."""
@@ -68,11 +70,28 @@ class Piece(torch.nn.Module):
         self._constants: tuple[_Constant, ...] = ()
         self._compile(known)
 
+    @property
+    def is_compiled(self) -> bool:
+        """Whether it runs on convir."""
+        return self._program is not None
+
+    @property
+    def calls(self) -> list[str]:
+        """The operators of its calls."""
+        nodes = self._graph.graph.nodes
+        return [str(node.target) for node in nodes if node.op == "call_function"]
+
     def _compile(self, known: Mapping[int, torch.Tensor]) -> None:
         names = [node.name for node in self._graph.graph.nodes if node.op == "placeholder"]
         constants = {names[position]: tensor for position, tensor in known.items()}
         self._constants = tuple(
-            _Constant(position, tensor, tensor._version, tensor.data_ptr())  # pyright: ignore[reportPrivateUsage]
+            _Constant(
+                position,
+                tensor,
+                tensor._version,  # pyright: ignore[reportPrivateUsage]
+                tensor.data_ptr(),
+                tensor.untyped_storage(),
+            )
             for position, tensor in known.items()
         )
         positions = [i for i in range(len(names)) if i not in known]
@@ -81,8 +100,7 @@ class Piece(torch.nn.Module):
             self._program = _Program(read, positions, self._device, self._options)
         except Exception as error:
             # Whatever it is, PyTorch computes the same, and says what is wrong with it.
-            calls = len(self._graph.graph.nodes) - len(names) - 1
-            _log.warning("a piece of %d calls runs on PyTorch: %s", calls, error)
+            _log.warning("a piece of %d calls runs on PyTorch: %s", len(self.calls), error)
             self._program = None
 
     def forward(self, *arguments: torch.Tensor) -> Any:
@@ -157,7 +175,8 @@ class _Program:
     def _ready(self, given: torch.Tensor, place: TensorPlace) -> torch.Tensor:
         """`given`, or a copy of it that lies as the program reads it."""
         aligned = given.data_ptr() % self._call.alignment == 0
-        if aligned and (given.stride() == place.strides or _is_dense(given, place)):
+        as_read = place.is_dense and given.stride() == place.strides
+        if aligned and (as_read or _is_dense(given, place)):
             return given.resolve_conj().resolve_neg()
         copy = torch.empty_strided(
             place.shape, place.dense_strides, dtype=place.dtype, device=given.device

@@ -5,6 +5,10 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _log = logging.getLogger(__name__)
 _reports: list[GraphReport] = []
@@ -22,6 +26,12 @@ class GraphReport:
     """Programs that they were compiled to."""
     left: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     """Calls that stay PyTorch's, by operator and reason."""
+
+    def give_back(self, calls: Sequence[str]) -> None:
+        """Count the operators of a piece, which was counted as taken, as left."""
+        self.taken -= len(calls)
+        self.pieces -= 1
+        self.left.update((call, "its piece was not compiled") for call in calls)
 
     @property
     def share(self) -> float:

@@ -103,6 +103,38 @@ def test_parameters_that_are_written_to_are_seen() -> None:
     same(f(x), net(x))
 
 
+def test_a_parameter_whose_memory_is_replaced() -> None:
+    """The new memory does not get the old's address, by which a write is noticed."""
+    net, x = nn.Linear(64, 64, bias=False).eval(), torch.randn(4, 64)
+    f = compiled(net)
+    f(x)
+    held: list[Any] = []
+    for _ in range(50):
+        net.weight.data = torch.randn(64, 64)
+        same(f(x), net(x))
+        held.append(torch.randn(64, 64))
+
+
+VIEWS: dict[str, Callable[[Any], Any]] = {
+    "strided": lambda x: x[..., ::2],
+    "cropped": lambda x: x[:, :, 1:7, 3:7],
+    "expanded": lambda x: x[:, :1].expand(-1, 3, -1, -1),
+    "permuted": lambda x: x.permute(0, 3, 1, 2),
+    "joined": lambda x: x.flatten(0, 1)[None],
+}
+
+
+@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
+def test_inputs_that_are_not_dense(view: Callable[[Any], Any]) -> None:
+    def function(x: Any) -> Any:
+        return (x.exp() * 2 + x.tanh()).sigmoid() @ x.mT
+
+    base = torch.randn(2, 8, 8, 8)
+    f = compiled(function)
+    for each in (view(base), view(base).contiguous(), view(base)):
+        same(f(each), function(each))
+
+
 def test_inference_mode() -> None:
     with torch.inference_mode():
         net, x = conv_net(), torch.randn(2, 3, 9, 9)
@@ -226,8 +258,9 @@ def test_a_piece_that_cannot_be_compiled_runs_on_pytorch(
 
     monkeypatch.setattr("convir.pytorch.graphs.piece._Program", fails)
     with caplog.at_level(logging.WARNING, "convir.pytorch.graphs"):
-        check(conv_net(), torch.randn(2, 3, 9, 9))
+        (report,) = check(conv_net(), torch.randn(2, 3, 9, 9))
     assert "runs on PyTorch: no such code" in caplog.text
+    assert (report.pieces, report.taken, report.share) == (0, 0, 0)
 
 
 def test_autograd_gets_the_convolutions_alone(caplog: pytest.LogCaptureFixture) -> None:
