@@ -16,6 +16,7 @@ from convir.lowering.kernels.target import cpu_costs
 from convir.pytorch.graphs.options import options_of
 from convir.pytorch.graphs.partition import partitioned
 from convir.pytorch.graphs.piece import Piece
+from convir.pytorch.graphs.replay import Replayed, why_not
 from convir.pytorch.graphs.report import GraphReport, add
 from convir.runtime.devices import CUDA, HOST, Device
 
@@ -197,8 +198,27 @@ def _in_pieces(
             if not compiled.is_compiled:
                 report.give_back(compiled.calls)
     whole.recompile()
+    run: Compiled = whole.forward
+    if device.kind == CUDA:
+        run = _replayed(whole, known, device, options, report)
     add(report)
-    return whole.forward
+    return run
+
+
+def _replayed(
+    whole: fx.GraphModule,
+    known: Mapping[int, torch.Tensor],
+    device: Device,
+    options: Options,
+    report: GraphReport,
+) -> Compiled:
+    """The graph as replays of a CUDA graph, where that computes the same."""
+    refused = why_not(whole) if options.cuda_graphs else "the option cuda_graphs is off"
+    if refused is not None:
+        report.not_replayed = refused
+        return whole.forward
+    pieces = [each for each in whole.children() if isinstance(each, Piece)]
+    return Replayed(whole.forward, pieces, known, torch.device(CUDA, device.index))
 
 
 def _device_of(graph: fx.GraphModule) -> Device | None:

@@ -22,6 +22,8 @@ class Options:
     constants: bool = True
     """Whether parameters and buffers are constants of the program, which is compiled again where
     they are written to."""
+    cuda_graphs: bool = True
+    """Whether graphs on a GPU are captured at their second call, and replayed from then on."""
 
 
 def options_of(given: Mapping[str, Any] | None) -> Options:

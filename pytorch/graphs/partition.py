@@ -55,7 +55,7 @@ class _Support(OperatorSupportBase):
     def _refusal(self, node: fx.Node) -> str | None:
         if self._device == "cuda" and _name(node).startswith(_ATTENTION):
             return "PyTorch's fused kernel"
-        places = {found.device.type for found in _tensors([node, *node.all_input_nodes])}
+        places = {found.device.type for found in tensors_of([node, *node.all_input_nodes])}
         if not places <= {self._device}:
             return f"tensors of {', '.join(sorted(places))}"
         return refusal(node)
@@ -67,18 +67,23 @@ def _name(node: fx.Node) -> str:
     return str(getattr(packet, "__name__", packet))
 
 
+def is_view(node: fx.Node) -> bool:
+    """Whether a node only looks at memory otherwise."""
+    return node.op == "call_function" and _name(node) in _VIEWS
+
+
 def _views_of_results(graph: fx.Graph) -> frozenset[fx.Node]:
     """Views that nothing but the graph's caller reads: PyTorch makes them, so that results share
     the memory that they share in eager mode."""
     found: set[fx.Node] = set()
     for node in reversed(graph.nodes):
-        is_view = node.op == "call_function" and _name(node) in _VIEWS
-        if is_view and node.users and all(x.op == "output" or x in found for x in node.users):
+        if is_view(node) and node.users and all(x.op == "output" or x in found for x in node.users):
             found.add(node)
     return frozenset(found)
 
 
-def _tensors(nodes: Iterable[fx.Node]) -> list[torch.Tensor]:
+def tensors_of(nodes: Iterable[fx.Node]) -> list[torch.Tensor]:
+    """What nodes give, as fake tensors."""
     found: list[torch.Tensor] = []
     for node in nodes:
         value: Any = node.meta.get("val")
@@ -88,7 +93,7 @@ def _tensors(nodes: Iterable[fx.Node]) -> list[torch.Tensor]:
 
 
 def _bytes(nodes: Iterable[fx.Node]) -> float:
-    return sum(float(each.numel()) * each.element_size() for each in _tensors(nodes))
+    return sum(float(each.numel()) * each.element_size() for each in tensors_of(nodes))
 
 
 def _gains(nodes: Sequence[fx.Node], device: str, bytes_per_us: float) -> bool:

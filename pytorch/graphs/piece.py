@@ -76,6 +76,16 @@ class Piece(torch.nn.Module):
         return self._program is not None
 
     @property
+    def graph(self) -> fx.GraphModule:
+        """Its calls, as PyTorch runs them."""
+        return self._graph
+
+    @property
+    def has_constants(self) -> bool:
+        """Whether elements of parameters or buffers are part of its program."""
+        return self._program is not None and bool(self._constants)
+
+    @property
     def calls(self) -> list[str]:
         """The operators of its calls."""
         nodes = self._graph.graph.nodes

@@ -27,6 +27,9 @@ class GraphReport:
     left: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     """Calls that stay PyTorch's, by operator and reason."""
 
+    not_replayed: str = ""
+    """Why calls on a GPU are not replays of a CUDA graph; empty where they are, and on a CPU."""
+
     def give_back(self, calls: Sequence[str]) -> None:
         """Count the operators of a piece, which was counted as taken, as left."""
         self.taken -= len(calls)
@@ -42,7 +45,8 @@ class GraphReport:
     def __str__(self) -> str:
         head = f"{self.share:.1%} of {self.taken + self.left.total()} calls in {self.pieces} pieces"
         lines = (f"  {count} x {op}: {why}" for (op, why), count in self.left.most_common())
-        return "\n".join((head, *lines))
+        replayed = [f"  no CUDA graph: {self.not_replayed}"] if self.not_replayed else []
+        return "\n".join((head, *lines, *replayed))
 
 
 def reports() -> list[GraphReport]:

@@ -1,0 +1,289 @@
+"""Calls of a compiled graph as replays of one CUDA graph."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+from dataclasses import dataclass
+from operator import attrgetter, is_
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
+from torch import fx
+from torch._ops import OpOverload
+
+from convir.pytorch.graphs.partition import is_view, tensors_of
+from convir.pytorch.graphs.piece import Piece
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Sequence
+
+_log = logging.getLogger(__name__)
+
+LONGEST_WAIT = 1024
+"""Calls on the same parameters before a graph is captured that had to be dropped often."""
+
+_UNSAFE = (
+    torch.Tag.data_dependent_output,
+    torch.Tag.dynamic_output_shape,
+    torch.Tag.nondeterministic_seeded,
+    torch.Tag.cudagraph_unsafe,
+)
+"""Of operators that wait for the GPU, or compute something else each time."""
+
+
+def why_not(graph: fx.GraphModule) -> str | None:
+    """Why calls of a graph, with its pieces, cannot be replayed; None if they can.
+
+    Args:
+        graph: what it computes, with what its nodes give as fake tensors in `meta["val"]`.
+    """
+    pieces = [each for each in graph.children() if isinstance(each, Piece)]
+    if not any(piece.is_compiled for piece in pieces):
+        return "it has no piece"
+    apart = [piece.graph for piece in pieces if not piece.is_compiled]
+    nodes = [node for each in (graph, *apart) for node in each.graph.nodes]
+    return next((reason for node in nodes if (reason := _refusal(graph, node))), None)
+
+
+def _refusal(graph: fx.GraphModule, node: fx.Node) -> str | None:
+    places = {found.device.type for found in tensors_of([node])}
+    if not places <= {"cuda"}:
+        return f"'{node.name}' lies on {', '.join(sorted(places))}"
+    if node.op == "call_module":
+        known = isinstance(graph.get_submodule(str(node.target)), Piece)
+        return None if known else f"'{node.target}' is no piece"
+    if node.op != "call_function" or is_view(node):
+        return None
+    target = node.target
+    if not isinstance(target, OpOverload) or target.namespace != "aten":
+        return f"{target} is no ATen operator"
+    if any(tag in target.tags for tag in _UNSAFE):
+        return f"{target} cannot be captured"
+    return None
+
+
+@dataclass(frozen=True)
+class _Parameters:
+    """The arguments that are read where they lie, as they were."""
+
+    tensors: tuple[torch.Tensor, ...]
+    addresses: tuple[int, ...]
+    versions: tuple[int, ...] | None
+    """How often each was written to; None where PyTorch does not count that of all."""
+
+    @classmethod
+    def of(cls, given: Iterable[torch.Tensor]) -> _Parameters:
+        """These tensors now."""
+        tensors = tuple(given)
+        counted = not any(each.is_inference() for each in tensors)
+        versions = tuple(map(_version, tensors)) if counted else None
+        return cls(tensors, tuple(map(_address, tensors)), versions)
+
+    def same(self, given: Sequence[torch.Tensor], *, elements: bool) -> bool:
+        """Whether the tensors lie where they lay, and hold what they held if `elements`."""
+        if tuple(map(_address, given)) != self.addresses:
+            return False
+        if not elements:
+            return True
+        known = self.versions is not None and all(map(is_, given, self.tensors))
+        return known and tuple(map(_version, given)) == self.versions
+
+
+_address = torch.Tensor.data_ptr
+_version = attrgetter("_version")
+
+
+class Replayed:
+    """A compiled graph on a GPU: its first call runs as it is, the second one is captured, and all
+    others are replayed.
+
+    Parameters are read where they lie, other arguments are copied to memory of the CUDA graph, and
+    results are copied from there to memory of the caller's. A call that is captured by somebody
+    else runs as it is. Calls from several threads and on several streams follow each other.
+    """
+
+    def __init__(
+        self,
+        run: Callable[..., Any],
+        pieces: Sequence[Piece],
+        static: Collection[int],
+        place: torch.device,
+    ) -> None:
+        """Nothing is captured yet.
+
+        Args:
+            run: the graph, which enqueues on PyTorch's current stream.
+            pieces: of it, which may hold parameters.
+            static: the arguments that are parameters or buffers, by their positions.
+            place: the GPU.
+        """
+        self._run, self._pieces, self._place = run, tuple(pieces), place
+        self._static = tuple(static)
+        self._lock = threading.Lock()
+        self._seen: _Parameters | None = None
+        self._captured: Captured | None = None
+        self._calls = 0
+        self._wait = 1
+        """Calls on the same parameters until the next one is captured; 0 for never."""
+
+    def __call__(self, *arguments: Any) -> Any:
+        """The graph's results."""
+        with torch.cuda.device(self._place):
+            if torch.cuda.is_current_stream_capturing():
+                return self._run(*arguments)
+            with self._lock:
+                captured = self._ready(arguments)
+                if captured is not None:
+                    return captured(arguments)
+            return self._run(*arguments)
+
+    def _ready(self, arguments: Sequence[Any]) -> Captured | None:
+        """What replays this call; None where it runs as it is."""
+        if not self._wait:
+            return None
+        given = [arguments[i] for i in self._static]
+        elements = any(piece.has_constants for piece in self._pieces)
+        if self._seen is None or not self._seen.same(given, elements=elements):
+            if self._seen is not None:
+                self._wait = min(2 * self._wait, LONGEST_WAIT)
+            self._seen, self._calls, self._captured = _Parameters.of(given), 0, None
+        self._calls += 1
+        if self._captured is None and self._calls > self._wait:
+            self._captured = self._capture(arguments)
+        return self._captured
+
+    def _capture(self, arguments: Sequence[Any]) -> Captured | None:
+        try:
+            return Captured(self._run, arguments, self._static, self._place)
+        except Exception as error:
+            # It may be anything that PyTorch's calls do: they do it without a CUDA graph too.
+            _log.warning("a graph is not captured: %s", error)
+            self._wait = 0
+            return None
+
+
+class Captured:
+    """A CUDA graph with its memory, in a pool of its own."""
+
+    def __init__(
+        self,
+        run: Callable[..., Any],
+        arguments: Sequence[Any],
+        static: Collection[int],
+        place: torch.device,
+    ) -> None:
+        """Capture `run` on these arguments; it has run before, which loads what is loaded lazily.
+
+        Raises:
+            RuntimeError: it does what cannot be captured.
+        """
+        self._place = place
+        self._graph: Any = torch.cuda.CUDAGraph()
+        self._done: Any = torch.cuda.Event()
+        self._stream: Any = None
+        read = list(arguments)
+        self._buffers: list[tuple[int, _Buffer]] = []
+        capture = torch.cuda.graph(
+            self._graph, stream=torch.cuda.Stream(place), capture_error_mode="thread_local"
+        )
+        # Replays write to the buffers in whatever mode they are called.
+        with torch.inference_mode(False), torch.no_grad(), capture:
+            for i, each in enumerate(arguments):
+                if isinstance(each, torch.Tensor) and i not in static:
+                    buffer = _Buffer(each)
+                    self._buffers.append((i, buffer))
+                    read[i] = buffer.tensor
+            results = run(*read)
+            self._results = _Results(results, read)
+
+    def __call__(self, arguments: Sequence[Any]) -> Any:
+        """Enqueue it on the current stream, behind its last replay; the results."""
+        stream = torch.cuda.current_stream(self._place)
+        if self._stream is not None and stream != self._stream:
+            stream.wait_event(self._done)
+        for i, buffer in self._buffers:
+            buffer.write(arguments[i])
+        self._graph.replay()
+        results = self._results.copied()
+        self._done.record(stream)
+        self._stream = stream
+        return results
+
+
+class _Buffer:
+    """Memory of a CUDA graph for an argument, of its strides."""
+
+    def __init__(self, given: torch.Tensor) -> None:
+        """Nothing is copied yet."""
+        self._repeated = [
+            axis
+            for axis, (size, stride) in enumerate(zip(given.shape, given.stride(), strict=True))
+            if size > 1 and not stride
+        ]
+        kept = self._kept(given)
+        self._memory = torch.empty_strided(
+            kept.shape, kept.stride(), dtype=given.dtype, device=given.device
+        )
+        self.tensor = self._memory.expand(given.shape)
+
+    def _kept(self, given: torch.Tensor) -> torch.Tensor:
+        """Without what is repeated."""
+        for axis in self._repeated:
+            given = given.narrow(axis, 0, 1)
+        return given
+
+    def write(self, given: torch.Tensor) -> None:
+        """Enqueue a copy."""
+        self._memory.copy_(self._kept(given) if self._repeated else given)
+
+
+class _Results:
+    """What a CUDA graph writes, to be copied."""
+
+    def __init__(self, results: Sequence[Any], read: Sequence[Any]) -> None:
+        """Copies lie as `results` do, and share memory as they do.
+
+        Raises:
+            RuntimeError: one shares memory with an argument, which `read` are.
+        """
+        self._kind: Any = type(results)
+        self._results = results
+        self._shared: dict[int, torch.Tensor] = {}
+        """Memory of several results, or with gaps, as bytes; by its address."""
+        tensors = [each for each in results if isinstance(each, torch.Tensor) and each.numel()]
+        counts = Counter(map(_memory, tensors))
+        if any(_memory(each) in counts for each in read if isinstance(each, torch.Tensor)):
+            raise RuntimeError("a result shares memory with an argument")
+        for each in tensors:
+            if counts[_memory(each)] > 1 or not _is_dense(each):
+                self._shared[_memory(each)] = _on(each.untyped_storage(), torch.uint8)
+
+    def copied(self) -> Any:
+        """Enqueue copies."""
+        shared = {at: memory.clone() for at, memory in self._shared.items()}
+        return self._kind([self._copied(each, shared) for each in self._results])
+
+    def _copied(self, result: Any, shared: dict[int, torch.Tensor]) -> Any:
+        if not isinstance(result, torch.Tensor):
+            return result
+        memory = shared.get(_memory(result)) if shared else None
+        if memory is None:
+            return result.clone()
+        place = result.storage_offset(), result.shape, result.stride()
+        return _on(memory.untyped_storage(), result.dtype, *place)
+
+
+def _on(storage: torch.UntypedStorage, dtype: torch.dtype, *place: Any) -> torch.Tensor:
+    """A tensor on memory: of all its bytes, or with this offset, shape and strides."""
+    return cast("Any", torch.empty(0, dtype=dtype, device=storage.device)).set_(storage, *place)
+
+
+def _memory(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
+
+
+def _is_dense(tensor: torch.Tensor) -> bool:
+    order = sorted(range(tensor.dim()), key=lambda axis: -tensor.stride(axis))
+    return tensor.is_contiguous() or tensor.permute(order).is_contiguous()
