@@ -199,11 +199,28 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
 """Each with the shape of one input."""
 
 
+def calibrate(model: nn.Module, x: Tensor) -> None:
+    """Let batch normalisations know what `x` gives: or values die away from layer to layer, and
+    results are biases alone."""
+    kinds = nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d
+    norms = [each for each in model.modules() if isinstance(each, kinds)]
+    for norm in norms:
+        norm.momentum = 1.0
+    if norms:
+        with torch.no_grad():
+            model.train()(x)
+    for norm in norms:
+        norm.momentum = 0.1
+    model.eval()
+
+
 def prepared(name: str, batch: int, device: str, dtype: Any) -> tuple[nn.Module, Tensor]:
     """A network for inference and an input of it, channels last where there are images."""
     cast("Any", torch).manual_seed(0)
     make, shape = NETWORKS[name]
-    model: Any = make().eval().to(device, dtype)
+    model: Any = make().to(device)
+    calibrate(model, torch.randn(2, *shape).to(device))
+    model = model.eval().to(dtype)
     x = torch.randn(batch, *shape).to(device, dtype)
     if len(shape) > 2:
         last: Any = torch.channels_last if len(shape) == 3 else torch.channels_last_3d

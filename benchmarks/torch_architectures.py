@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
+from graph_models import calibrate
 
 from convir.pytorch.graphs import reports
 
@@ -59,12 +60,10 @@ def made(name: str) -> torch.nn.Module:
         if which.startswith(("deeplab", "lraspp")):
             options = {"weights_backbone": None}
         model = models.get_model(which, weights=None, **options)
-    for module in model.modules():
-        if isinstance(module, torch.nn.BatchNorm2d):
-            assert module.running_mean is not None
-            assert module.running_var is not None
-            module.running_mean.normal_(0, 0.1)
-            module.running_var.uniform_(0.8, 1.2)
+    for parameter in model.parameters():
+        if not parameter.any():  # Heads begin as zeros, as all that they are multiplied with.
+            torch.nn.init.normal_(parameter, std=0.02)
+    calibrate(model, torch.cat([image_of(model)] * 2))
     return model.eval()
 
 

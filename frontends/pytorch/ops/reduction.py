@@ -142,12 +142,34 @@ def _parameter(call: AtenCall, name: str, count: int, value: float) -> Value:
     return call.spell.tensor(torch.full((count,), value, dtype=dtype))
 
 
+def _normalized_by_itself(call: AtenCall) -> Value:
+    """Each channel by the mean and variance of all its elements."""
+    x, spell = call.floats("input"), call.spell
+    axes = [axis for axis in range(x.rank) if axis != 1]
+    kept = [1 if axis in axes else size for axis, size in enumerate(x.shape)]
+    wide = spell.cast(x, torch.float32)
+    along = spell.integers(axes)
+    mean = spell.node("ReduceMean", [wide, along], kept, keepdims=1)
+    centered = spell.node("Sub", [wide, mean], x.shape)
+    squares = spell.node("Mul", [centered, centered], x.shape)
+    variance = spell.node("ReduceMean", [squares, along], kept, keepdims=1)
+    shifted = spell.node("Add", [variance, spell.number(float(call["eps"]), wide.dtype)], kept)
+    result = spell.node("Div", [centered, spell.node("Sqrt", [shifted], kept)], x.shape)
+    for op, name in (("Mul", "weight"), ("Add", "bias")):
+        found = call.get(name)
+        if isinstance(found, Value):
+            by = spell.reshape(spell.cast(found, wide.dtype), kept)
+            result = spell.node(op, [result, by], x.shape)
+    return spell.cast(result, x.dtype)
+
+
 def _batch_norm(call: AtenCall) -> Value:
+    if not isinstance(call.get("running_mean"), Value):
+        return _normalized_by_itself(call)
     call.check(
         not call.get("training", False), "batch normalisation in training: call .eval() on it"
     )
     x = call.floats("input")
-    call.check(isinstance(call.get("running_mean"), Value), "statistics of the batch")
     channels = x.shape[1]
     names = (("weight", 1.0), ("bias", 0.0), ("running_mean", 0.0), ("running_var", 1.0))
     parameters = [_parameter(call, name, channels, value) for name, value in names]
@@ -267,6 +289,7 @@ OPERATORS: Mapping[str, Operator] = {
     **{f"aten.all.{kind}": _all for kind in ("default", "dim", "dims")},
     "aten.batch_norm.default": _batch_norm,
     "aten._native_batch_norm_legit_no_training.default": _batch_norm_alone,
+    "aten._native_batch_norm_legit.no_stats": _batch_norm_alone,
     "aten.layer_norm.default": _layer_norm,
     "aten.native_layer_norm.default": _layer_norm_alone,
     "aten.group_norm.default": _group_norm,

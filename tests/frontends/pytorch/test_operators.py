@@ -108,6 +108,7 @@ REDUCTIONS: dict[str, Callable[[Any], Any]] = {
     "amax": lambda x: x.amax((1, 2)) + x.amin((1, 2)),
     "any": lambda x: (x > 0.5).any().to(x.dtype),
     "argmax": lambda x: x.argmax(1).to(x.dtype) + x.argmin(1).to(x.dtype),
+    "batch-norm": lambda x: F.batch_norm(x, None, None, x[0, :, 0, 0], x[0, :, 1, 0], True),
     "cumsum": lambda x: x.cumsum(2),
     "group-norm": lambda x: F.group_norm(x, 3, torch.ones(3, dtype=x.dtype) * 2),
     "instance-norm": lambda x: F.instance_norm(x),
@@ -166,7 +167,7 @@ MATRICES: dict[str, Callable[[Any], Any]] = {
 CASES = ELEMENTWISE | SHAPES | REDUCTIONS | WINDOWS | MATRICES
 HALF = (
     *("add", "gelu", "silu", "cat", "mean", "layer-norm", "softmax", "avg-pool", "conv-strided"),
-    *("conv-transpose", "linear", "attention", "max-pool", "bilinear", "group-norm"),
+    *("conv-transpose", "linear", "attention", "max-pool", "bilinear", "group-norm", "batch-norm"),
 )
 
 
