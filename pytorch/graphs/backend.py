@@ -183,7 +183,7 @@ def _in_pieces(
     tensors = {placeholders[i].name: tensor for i, tensor in known.items()}
     before = {name for name, _ in graph.named_children()}
     kind = "cpu" if device.kind == HOST else CUDA
-    whole = partitioned(graph, kind, _bytes_per_us(device), report)
+    whole = partitioned(graph, kind, _bytes_per_us(device), report, tensors)
     for node in whole.graph.nodes:
         if node.op == "call_module" and node.target not in before:
             piece = whole.get_submodule(str(node.target))

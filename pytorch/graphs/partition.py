@@ -13,7 +13,7 @@ from torch.fx.passes.operator_support import OperatorSupportBase
 from convir.frontends.pytorch.program import refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from convir.pytorch.graphs.report import GraphReport
 
@@ -27,6 +27,8 @@ _VIEWS = frozenset(
     | {"alias", "detach", "split", "split_with_sizes", "unbind", "_unsafe_view", "getitem"}
 )
 """What costs PyTorch no pass over memory."""
+_INDEXING = frozenset({"embedding", "gather", "index", "index_select"})
+"""What reads its first tensor where the others say: PyTorch looks whether that is outside."""
 _ATTENTION = "_scaled_dot_product"
 """PyTorch's own kernels of it are fused, on a GPU."""
 _CALL_US = 8.0
@@ -39,9 +41,10 @@ TOO_SMALL = "its piece is too small to gain"
 class _Support(OperatorSupportBase):
     """The calls that have a spelling."""
 
-    def __init__(self, device: str, views: frozenset[fx.Node]) -> None:
-        self._device = device
-        self._views = views
+    def __init__(
+        self, device: str, views: frozenset[fx.Node], constants: frozenset[fx.Node]
+    ) -> None:
+        self._device, self._views, self._constants = device, views, constants
         self.reasons: dict[fx.Node, str | None] = {}
 
     def is_node_supported(self, submodules: Mapping[str, torch.nn.Module], node: fx.Node) -> bool:
@@ -55,6 +58,8 @@ class _Support(OperatorSupportBase):
     def _refusal(self, node: fx.Node) -> str | None:
         if self._device == "cuda" and _name(node).startswith(_ATTENTION):
             return "PyTorch's fused kernel"
+        if _name(node) in _INDEXING and not self._constants.issuperset(node.all_input_nodes[1:]):
+            return "indices that may be outside"
         places = {found.device.type for found in tensors_of([node, *node.all_input_nodes])}
         if not places <= {self._device}:
             return f"tensors of {', '.join(sorted(places))}"
@@ -78,6 +83,17 @@ def _views_of_results(graph: fx.Graph) -> frozenset[fx.Node]:
     found: set[fx.Node] = set()
     for node in reversed(graph.nodes):
         if is_view(node) and node.users and all(x.op == "output" or x in found for x in node.users):
+            found.add(node)
+    return frozenset(found)
+
+
+def _computed_from(known: Collection[str], graph: fx.Graph) -> frozenset[fx.Node]:
+    """What depends on no argument but those that are known."""
+    found: set[fx.Node] = set()
+    for node in graph.nodes:
+        is_random = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+        is_known = node.name in known if node.op == "placeholder" else not is_random
+        if is_known and found.issuperset(node.all_input_nodes):
             found.add(node)
     return frozenset(found)
 
@@ -113,7 +129,11 @@ def _gains(nodes: Sequence[fx.Node], device: str, bytes_per_us: float) -> bool:
 
 
 def partitioned(
-    graph: fx.GraphModule, device: str, bytes_per_us: float, report: GraphReport
+    graph: fx.GraphModule,
+    device: str,
+    bytes_per_us: float,
+    report: GraphReport,
+    known: Collection[str] = (),
 ) -> fx.GraphModule:
     """`graph` with its pieces as submodules, in place.
 
@@ -122,9 +142,10 @@ def partitioned(
         device: `cpu` or `cuda`, where the pieces run.
         bytes_per_us: what that device copies.
         report: where it is written what is taken, and what is left.
+        known: the arguments that are constants, by name.
     """
     views = _views_of_results(graph.graph)
-    support = _Support(device, views)
+    support = _Support(device, views, _computed_from(known, graph.graph))
     partitioner = CapabilityBasedPartitioner(graph, support, allows_single_node_partition=True)
     pieces = partitioner.propose_partitions()
     good = [piece for piece in pieces if _gains(list(piece.nodes), device, bytes_per_us)]

@@ -224,6 +224,26 @@ def test_what_has_no_spelling_stays_pytorchs() -> None:
     assert "not supported" in str(report)
 
 
+def test_indices_that_may_be_outside_are_pytorchs() -> None:
+    """It raises then; constant ones are looked at when the piece is compiled."""
+
+    class Table(nn.Module):
+        def __init__(self) -> None:
+            nn.Module.__init__(self)
+            self.table = nn.Parameter(torch.randn(5, 4))
+            self.register_buffer("places", torch.tensor([4, 0, 2]))
+
+        def forward(self, x: Any, indices: Any) -> Any:
+            rows = self.table[self.places] @ x
+            return F.embedding(indices, self.table) @ x, rows.index_select(0, indices)
+
+    net, x = Table().eval(), torch.randn(4, 4)
+    (report,) = check(net, x, torch.tensor([2, 0]))
+    assert {op for op, _ in report.left} == {"aten.embedding.default", "aten.index_select.default"}
+    with pytest.raises(IndexError):
+        compiled(net)(x, torch.tensor([2, 5]))
+
+
 def test_pieces_too_small_to_gain_stay_pytorchs() -> None:
     def function(x: Any) -> Any:
         return x + 1
@@ -285,6 +305,9 @@ def test_half_precision(dtype: Any) -> None:
 CALLS: dict[str, Callable[[Any], Any]] = {
     "as-strided": lambda x: F.relu((x @ x.mT).as_strided((6, 2, 3, 1, 6), (1, 108, 36, 6, 6))),
     "attention": lambda x: F.scaled_dot_product_attention(x, x, x),
+    "attention-masked": lambda x: F.scaled_dot_product_attention(
+        x, x, x, attn_mask=x[:1, :1] > torch.tensor([[-9.0], [9], [0], [9], [-9], [0]])
+    ),
     "expanded": lambda x: (x @ x.mT)[:, :, :1].expand(-1, -1, 6, -1),
     "gaps": lambda x: (x @ x.mT)[:, :, ::2],
     "integers": lambda x: (x @ x.mT).argmax(-1),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _UNARY = {
     **{"abs": "Abs", "ceil": "Ceil", "floor": "Floor", "neg": "Neg", "relu": "Relu"},
-    **{"round": "Round", "sign": "Sign"},
+    **{"round": "Round"},
 }
 """Of numbers."""
 _FLOAT_UNARY = {
@@ -76,7 +76,22 @@ def _div(call: AtenCall) -> Value:
     if mode is None:
         return _binary("Div", call)
     call.check(call.dtype.is_floating_point and mode == "floor", f"rounding mode '{mode}'")
-    return call.spell.node("Floor", [_binary("Div", call)], call.shape)
+    # Of the exact quotient: 1.5 / 0.3 is less than 5, which it rounds to.
+    wide = torch.float64
+    operands = [call.spell.cast(call.operand(name, call.dtype), wide) for name in ("self", "other")]
+    quotient = call.spell.node("Div", operands, call.shape)
+    return call.spell.cast(call.spell.node("Floor", [quotient], call.shape), call.dtype)
+
+
+def _sign(call: AtenCall) -> Value:
+    """0 of NaN."""
+    x = call.value()
+    sign = call.spell.node("Sign", [x], call.shape)
+    if not x.dtype.is_floating_point:
+        return sign
+    is_number = call.spell.node("Equal", [x, x], call.shape, torch.bool)
+    zero = call.spell.number(0, x.dtype)
+    return call.spell.node("Where", [is_number, sign, zero], call.shape, x.dtype)
 
 
 def _pow(call: AtenCall) -> Value:
@@ -265,6 +280,7 @@ OPERATORS: Mapping[str, Operator] = {
     **_named(_softplus, "softplus.default"),
     **_named(_prelu, "prelu.default", "_prelu_kernel.default"),
     **_named(_rsqrt, "rsqrt.default"),
+    **_named(_sign, "sign.default"),
     **_named(_rounded_to, "round.decimals"),
     **_named(_convert, *_CONVERSIONS),
     **_named(_same, *_COPIES, "lift_fresh_copy.default"),

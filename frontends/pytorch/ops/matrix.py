@@ -89,7 +89,24 @@ def _attention(call: AtenCall, query: Value, key: Value, value: Value) -> Value:
     if call.get("is_causal", False):
         scores = _causal(spell, scores)
     weights = spell.node("Softmax", [scores], scores.shape, axis=-1)
-    return product(spell, weights, value)
+    result = product(spell, weights, value)
+    if not isinstance(mask, Value):
+        return result
+    zero = spell.number(0, result.dtype)
+    return spell.node("Where", [_sees(spell, mask), result, zero], result.shape, result.dtype)
+
+
+def _sees(spell: Spelling, mask: Value) -> Value:
+    """Whether a row of the mask leaves anything: b x heads x rows x 1, as far as it has these."""
+    shape = [*mask.shape[:-1], 1]
+    least = spell.number(float("-inf"), torch.float32)
+    if mask.dtype == torch.bool:
+        zero = spell.number(0, torch.float32)
+        mask = spell.node("Where", [mask, zero, least], mask.shape, torch.float32)
+    mask = spell.cast(mask, torch.float32)
+    most = spell.node("ReduceMax", [mask, spell.integers([mask.rank - 1])], shape, keepdims=1)
+    none = spell.node("Equal", [most, least], shape, torch.bool)
+    return spell.node("Not", [none], shape, torch.bool)
 
 
 def _repeated(spell: Spelling, x: Value, heads: int) -> Value:

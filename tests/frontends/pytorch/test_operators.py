@@ -156,6 +156,12 @@ MATRICES: dict[str, Callable[[Any], Any]] = {
     "attention": lambda x: F.scaled_dot_product_attention(x, x + 0.5, x),
     "attention-causal": lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True),
     "attention-mask": lambda x: F.scaled_dot_product_attention(x, x, x, attn_mask=x[:1, :1] > -1),
+    "attention-masked": lambda x: F.scaled_dot_product_attention(
+        x, x, x, attn_mask=x[:1, :1] > torch.tensor([[-9.0], [9], [0], [9], [-9], [0]])
+    ),
+    "attention-biased": lambda x: F.scaled_dot_product_attention(
+        x, x, x, attn_mask=x[:, :1].masked_fill(x[:, :1, :, :1] > 0, float("-inf"))
+    ),
     "baddbmm": lambda x: torch.baddbmm(x[0], x[0], x[1]),
     "bmm": lambda x: torch.bmm(x[0], x[1]),
     "linear": lambda x: F.linear(x, x[0, 0, :4], x[0, 0, 0, :4]),
@@ -214,6 +220,17 @@ def test_f32(name: str) -> None:
 @pytest.mark.parametrize("name", HALF)
 def test_half(name: str, dtype: Any) -> None:
     _check(CASES[name], dtype)
+
+
+def test_special_values() -> None:
+    x = torch.tensor([float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1.5, -1.5, 0.6])
+
+    def function(x: Any) -> Any:
+        return x.sign(), torch.div(x[3:], 0.3, rounding_mode="floor")
+
+    got = convir.compile(Function(function), example_inputs=(x,), device="host")(x)
+    for ours, theirs in zip(got, function(x), strict=True):
+        assert torch.equal(ours, theirs)
 
 
 def test_channels_last_and_volumes() -> None:
