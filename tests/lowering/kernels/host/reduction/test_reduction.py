@@ -10,12 +10,14 @@ from host_kernels import TARGETS, assert_same, poisoned, runnable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import DictionaryAttr, StringAttr
+from xdsl.passes import PassPipeline
 
 from convir.analysis.refusal import Refusal
 from convir.dialects.context import new_context, read_module
 from convir.dialects.kernel import ops as kernel
 from convir.lowering.kernels.host.problem import KernelBody
 from convir.lowering.kernels.host.reduction.problem import read
+from convir.lowering.kernels.host.registry import rank
 from convir.lowering.kernels.host.target import target
 from convir.lowering.pipeline import lowering_passes
 from convir.runtime.executable import Executable
@@ -217,3 +219,13 @@ def test_sums_of_integers_are_exact(shape: tuple[int, ...], axis: int) -> None:
     x = np.random.default_rng(0).integers(-99, 99, shape).astype(np.float32)
     found: Any = run(text_of(shape, (axis,), "f32", "sum"), x, "host")
     assert_same(found, x.sum(axis, dtype=np.float64).astype(np.float32))
+
+
+@pytest.mark.parametrize("length", [17, 33, 49, 50, 197])
+@pytest.mark.parametrize("cpu", ["x86-64", "x86-64-v3", "x86-64-v4"])
+def test_loops_that_compute_sums_for_each_element_are_not_chosen(cpu: str, length: int) -> None:
+    module = read_module(text_of((64, 3, length, length), (3,), "f32", "softmax"))
+    PassPipeline(lowering_passes("host")).apply(new_context(), module)
+    (body,) = (op for op in module.walk() if isinstance(op, kernel.FuncOp))
+    first, *_ = rank(KernelBody(body), target(cpu)).predictions
+    assert first.family == "reduction"
