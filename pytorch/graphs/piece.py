@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -11,6 +10,7 @@ import torch
 from convir.api.compile import Job
 from convir.api.sources import graph_source
 from convir.frontends.pytorch.program import read_graph
+from convir.pytorch.graphs.parameters import Parameters
 from convir.runtime.executable import Executable
 
 if TYPE_CHECKING:
@@ -26,23 +26,6 @@ _log = logging.getLogger(__name__)
 
 CHANGES = 2
 """How often constants may change until they are arguments."""
-
-
-@dataclass(frozen=True)
-class _Constant:
-    """A parameter or buffer whose elements are part of a program, as it was then."""
-
-    position: int
-    tensor: torch.Tensor
-    version: int
-    address: int
-    memory: torch.UntypedStorage
-    """Held, so that no other tensor gets its address."""
-
-    def holds(self, given: torch.Tensor) -> bool:
-        """Whether the argument `given` still is what was compiled."""
-        same = given is self.tensor and given._version == self.version  # pyright: ignore[reportPrivateUsage]
-        return same and given.data_ptr() == self.address
 
 
 class Piece(torch.nn.Module):
@@ -67,7 +50,10 @@ class Piece(torch.nn.Module):
         self._graph, self._device, self._options = graph, device, options
         self._changes = 0
         self._program: _Program | None = None
-        self._constants: tuple[_Constant, ...] = ()
+        self._constants = Parameters.of(())
+        """Whose elements are part of the program, as they were then."""
+        self._positions: tuple[int, ...] = ()
+        """The arguments that they are."""
         self._compile(known)
 
     @property
@@ -83,7 +69,7 @@ class Piece(torch.nn.Module):
     @property
     def has_constants(self) -> bool:
         """Whether elements of parameters or buffers are part of its program."""
-        return self._program is not None and bool(self._constants)
+        return self._program is not None and bool(self._positions)
 
     @property
     def calls(self) -> list[str]:
@@ -94,16 +80,7 @@ class Piece(torch.nn.Module):
     def _compile(self, known: Mapping[int, torch.Tensor]) -> None:
         names = [node.name for node in self._graph.graph.nodes if node.op == "placeholder"]
         constants = {names[position]: tensor for position, tensor in known.items()}
-        self._constants = tuple(
-            _Constant(
-                position,
-                tensor,
-                tensor._version,  # pyright: ignore[reportPrivateUsage]
-                tensor.data_ptr(),
-                tensor.untyped_storage(),
-            )
-            for position, tensor in known.items()
-        )
+        self._constants, self._positions = Parameters.of(known.values()), tuple(known)
         positions = [i for i in range(len(names)) if i not in known]
         try:
             read = read_graph(self._graph.graph, constants)
@@ -115,10 +92,8 @@ class Piece(torch.nn.Module):
 
     def forward(self, *arguments: torch.Tensor) -> Any:
         """The results of the piece: a tensor, or a tuple of them."""
-        for constant in self._constants:
-            if not constant.holds(arguments[constant.position]):
-                self._changed(arguments)
-                break
+        if not self._constants.are([arguments[i] for i in self._positions]):
+            self._changed(arguments)
         if self._program is None:
             return self._graph(*arguments)
         return self._program(arguments)
@@ -126,7 +101,7 @@ class Piece(torch.nn.Module):
     def _changed(self, arguments: Sequence[torch.Tensor]) -> None:
         """Compile for what the constants are now, or without constants."""
         self._changes += 1
-        still = {c.position: arguments[c.position] for c in self._constants}
+        still = {i: arguments[i] for i in self._positions}
         _log.info("parameters have changed: a piece is compiled again")
         self._compile(still if self._changes < CHANGES else {})
 

@@ -5,19 +5,18 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from dataclasses import dataclass
-from operator import attrgetter, is_
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import fx
 from torch._ops import OpOverload
 
+from convir.pytorch.graphs.parameters import Parameters
 from convir.pytorch.graphs.partition import is_view, tensors_of
 from convir.pytorch.graphs.piece import Piece
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
 _log = logging.getLogger(__name__)
 
@@ -64,37 +63,6 @@ def _refusal(graph: fx.GraphModule, node: fx.Node) -> str | None:
     return None
 
 
-@dataclass(frozen=True)
-class _Parameters:
-    """The arguments that are read where they lie, as they were."""
-
-    tensors: tuple[torch.Tensor, ...]
-    addresses: tuple[int, ...]
-    versions: tuple[int, ...] | None
-    """How often each was written to; None where PyTorch does not count that of all."""
-
-    @classmethod
-    def of(cls, given: Iterable[torch.Tensor]) -> _Parameters:
-        """These tensors now."""
-        tensors = tuple(given)
-        counted = not any(each.is_inference() for each in tensors)
-        versions = tuple(map(_version, tensors)) if counted else None
-        return cls(tensors, tuple(map(_address, tensors)), versions)
-
-    def same(self, given: Sequence[torch.Tensor], *, elements: bool) -> bool:
-        """Whether the tensors lie where they lay, and hold what they held if `elements`."""
-        if tuple(map(_address, given)) != self.addresses:
-            return False
-        if not elements:
-            return True
-        known = self.versions is not None and all(map(is_, given, self.tensors))
-        return known and tuple(map(_version, given)) == self.versions
-
-
-_address = torch.Tensor.data_ptr
-_version = attrgetter("_version")
-
-
 class Replayed:
     """A compiled graph on a GPU: its first call runs as it is, the second one is captured, and all
     others are replayed.
@@ -122,7 +90,7 @@ class Replayed:
         self._run, self._pieces, self._place = run, tuple(pieces), place
         self._static = tuple(static)
         self._lock = threading.Lock()
-        self._seen: _Parameters | None = None
+        self._seen: Parameters | None = None
         self._captured: Captured | None = None
         self._calls = 0
         self._wait = 1
@@ -144,11 +112,12 @@ class Replayed:
         if not self._wait:
             return None
         given = [arguments[i] for i in self._static]
-        elements = any(piece.has_constants for piece in self._pieces)
-        if self._seen is None or not self._seen.same(given, elements=elements):
-            if self._seen is not None:
+        seen = self._seen
+        holds = any(piece.has_constants for piece in self._pieces)
+        if seen is None or not (seen.are(given) if holds else seen.lie_at(given)):
+            if seen is not None:
                 self._wait = min(2 * self._wait, LONGEST_WAIT)
-            self._seen, self._calls, self._captured = _Parameters.of(given), 0, None
+            self._seen, self._calls, self._captured = Parameters.of(given), 0, None
         self._calls += 1
         if self._captured is None and self._calls > self._wait:
             self._captured = self._capture(arguments)
