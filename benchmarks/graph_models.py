@@ -201,7 +201,7 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
 
 def calibrate(model: nn.Module, x: Tensor) -> None:
     """Let batch normalisations know what `x` gives: or values die away from layer to layer, and
-    results are biases alone."""
+    results are biases alone. Channels that vary little are not blown up."""
     kinds = nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d
     norms = [each for each in model.modules() if isinstance(each, kinds)]
     for norm in norms:
@@ -210,7 +210,11 @@ def calibrate(model: nn.Module, x: Tensor) -> None:
         with torch.no_grad():
             model.train()(x)
     for norm in norms:
+        assert norm.running_mean is not None
+        assert norm.running_var is not None
         norm.momentum = 0.1
+        square = float((norm.running_var + norm.running_mean.square()).mean())
+        norm.running_var.clamp_(min=max(square, 1e-3) / 10)
     model.eval()
 
 

@@ -2,10 +2,10 @@
 
     python benchmarks/torch_architectures.py [NAME…] [--json FILE] [--threads N]
 
-Random weights and data; one image. Each must agree with eager mode. A row has the share of calls
-that run on convir, the pieces that they are compiled to, what is left and why, the largest error
-over the largest value, the seconds of the first call, and milliseconds of a call (the least of
-some, in turns with eager mode). Names are `torchvision/NAME` or `timm/NAME`.
+Random weights and data; one image. Each must agree with eager mode in f64. A row has the share of
+calls that run on convir, the pieces that they are compiled to, what is left and why, the largest
+error over the largest value (and eager mode's in f32), the seconds of the first call, and
+milliseconds of a call (the least of some, in turns with eager mode). Names are `torchvision/NAME` or `timm/NAME`.
 """
 
 from __future__ import annotations
@@ -15,19 +15,26 @@ import json
 import sys
 import time
 import warnings
+from copy import deepcopy
 from importlib import import_module
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from graph_models import calibrate
 
 from convir.pytorch.graphs import reports
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 SIZE = 224
 ROUNDS = 5
-BOUND = 1e-3
-"""Of the largest value: models are deep, and normalisations of random weights amplify."""
+BOUND = 1e-4
+"""Of the largest value."""
+AMPLIFIED = 10
+"""How many times as large as eager mode's an error may be: some random weights amplify roundings,
+whoever's they are."""
 
 TORCHVISION = (
     *("alexnet", "convnext_tiny", "densenet121", "efficientnet_b0", "efficientnet_v2_s"),
@@ -74,6 +81,14 @@ def image_of(model: torch.nn.Module) -> torch.Tensor:
     return torch.randn(1, *size)
 
 
+def largest_error(got: Sequence[torch.Tensor], want: Sequence[torch.Tensor]) -> float:
+    """Over the largest value."""
+    return max(
+        float((ours - exact).abs().max() / exact.abs().max())
+        for ours, exact in zip(got, want, strict=True)
+    )
+
+
 def measured(name: str) -> dict[str, Any]:
     """The row of one architecture."""
     torch._dynamo.reset()  # pyright: ignore[reportPrivateUsage]
@@ -83,14 +98,12 @@ def measured(name: str) -> dict[str, Any]:
     compiled: Any = cast("Any", torch).compile(model, backend="convir")
     leaves: Any = import_module("torch.utils._pytree").tree_leaves
     with torch.no_grad():
-        want = leaves(model(x))
+        plain = leaves(model(x))
+        want = leaves(deepcopy(model).double()(x.double()))
         start = time.perf_counter()
         got = leaves(compiled(x))
         first = time.perf_counter() - start
-        error = max(
-            float((ours - theirs).abs().max() / theirs.abs().max().clamp(min=1e-30))
-            for ours, theirs in zip(got, want, strict=True)
-        )
+        error, eager_error = largest_error(got, want), largest_error(plain, want)
         times: dict[str, float] = {}
         for _ in range(ROUNDS):
             for which, function in (("convir", compiled), ("eager", model)):
@@ -109,7 +122,8 @@ def measured(name: str) -> dict[str, Any]:
         "pieces": sum(each.pieces for each in found),
         "left": left,
         "error": error,
-        "agrees": error <= BOUND,
+        "eager_error": eager_error,
+        "agrees": error <= max(BOUND, AMPLIFIED * eager_error),
         "first_s": round(first, 2),
         **{f"{which}_ms": round(taken, 2) for which, taken in times.items()},
     }
@@ -139,7 +153,7 @@ def main() -> int:
         failed += not row["agrees"]
         print(
             f"{name:40} {row['share']:6.1%} of {row['calls']:>4} calls, {row['pieces']} pieces, "
-            f"error {row['error']:.0e}, first {row['first_s']:.1f} s, "
+            f"error {row['error']:.0e} ({row['eager_error']:.0e} eager), first {row['first_s']:.1f} s, "
             f"{row['convir_ms']:.1f} ms ({row['eager_ms']:.1f} eager)",
             flush=True,
         )
