@@ -5,7 +5,8 @@
 Random weights and data; one image. Each must agree with eager mode in f64. A row has the share of
 calls that run on convir, the pieces that they are compiled to, what is left and why, the largest
 error over the largest value (and eager mode's in f32), the seconds of the first call, and
-milliseconds of a call (the least of some, in turns with eager mode). Names are `torchvision/NAME` or `timm/NAME`.
+milliseconds of a call (the least of some, in turns with eager mode). Names are `torchvision/NAME`
+or `timm/NAME`.
 """
 
 from __future__ import annotations
@@ -153,7 +154,8 @@ def main() -> int:
         failed += not row["agrees"]
         print(
             f"{name:40} {row['share']:6.1%} of {row['calls']:>4} calls, {row['pieces']} pieces, "
-            f"error {row['error']:.0e} ({row['eager_error']:.0e} eager), first {row['first_s']:.1f} s, "
+            f"error {row['error']:.0e} ({row['eager_error']:.0e} eager), "
+            f"first {row['first_s']:.1f} s, "
             f"{row['convir_ms']:.1f} ms ({row['eager_ms']:.1f} eager)",
             flush=True,
         )
