@@ -2,8 +2,9 @@
 
 Two tensors are linked where an op computes as well on both of them permuted: a convolution's image
 and its result, the operands of an elementwise generic, a pool's input and output, a slice and what
-it is inserted into. Linked tensors form components. Where a component meets anything else, an
-argument, a result of the function, a reshape, a permuted tensor is transposed.
+it is inserted into, the parts of a concatenation and the whole. Linked tensors form components.
+Where a component meets anything else, an argument, a result of the function, a reshape, a permuted
+tensor is transposed.
 """
 
 from __future__ import annotations
@@ -191,6 +192,8 @@ def links_of(op: Operation, among: Iterable[SSAValue] = ()) -> list[SSAValue]:
     sliced = slice_view(op)
     if sliced is not None:
         return _of_slice(op, sliced.dest)
+    if op.name == "tensor.concat" and _rank(op.results[0]) in CHANNELS_FIRST:
+        return [*op.operands, *op.results]
     if op.name.partition(".")[0] in ("arith", "math") and _is_pointwise(op):
         return [*op.operands, *op.results]
     return []

@@ -9,6 +9,7 @@ from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import (
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
+    IntegerAttr,
     IntegerType,
     StringAttr,
     TensorType,
@@ -90,6 +91,8 @@ def _permuted_properties(
             splat = cast("DenseIntOrFPElementsAttr[IntegerType]", op.value)
             kind = cast("TensorType[IntegerType]", types[0])
             return {"value": DenseIntOrFPElementsAttr(kind, splat.data)}
+        case tensor.ConcatOp():
+            return {"dim": IntegerAttr(order.index(op.dim.value.data), i64)}
         case _:
             sliced = {name: op.properties[name] for name in _SLICES if name in op.properties}
             return {name: _in_order(numbers, order) for name, numbers in sliced.items()}

@@ -117,6 +117,27 @@ func.func @state(%x: tensor<1x72x8xf32>, %w: tensor<72x72x1xf32>, %s: tensor<1x7
 
 // -----
 
+// A concatenation joins its parts along the dimension that the channels become.
+// CHECK-LABEL: func.func @concat
+// CHECK:       linalg.transpose
+// CHECK-NOT:   linalg.transpose
+// CHECK:       tensor.concat dim(3) {{.*}} : (tensor<1x10x10x16xf32>, tensor<1x10x10x16xf32>) -> tensor<1x10x10x32xf32>
+// CHECK-NEXT:  tensor.empty
+// CHECK-NEXT:  linalg.transpose {{.*}} permutation = [0, 3, 1, 2]
+// CHECK-NEXT:  func.return
+// OUTER-LABEL: func.func @concat
+// OUTER:       tensor.concat dim(0)
+func.func @concat(%x: tensor<1x16x10x10xf32>, %w: tensor<16x16x3x3xf32>) -> tensor<1x32x10x10xf32> {
+  %zeros = arith.constant dense<0.0> : tensor<1x16x10x10xf32>
+  %0 = conv.fprop layouts(NCHW, KCRS, NCHW) padding(1, 1) ins(%x, %w : tensor<1x16x10x10xf32>, tensor<16x16x3x3xf32>) outs(%zeros : tensor<1x16x10x10xf32>)
+  %1 = conv.fprop layouts(NCHW, KCRS, NCHW) padding(1, 1) ins(%0, %w : tensor<1x16x10x10xf32>, tensor<16x16x3x3xf32>) outs(%zeros : tensor<1x16x10x10xf32>)
+  %2 = conv.fprop layouts(NCHW, KCRS, NCHW) padding(1, 1) ins(%1, %w : tensor<1x16x10x10xf32>, tensor<16x16x3x3xf32>) outs(%zeros : tensor<1x16x10x10xf32>)
+  %3 = tensor.concat dim(1) %2, %1 : (tensor<1x16x10x10xf32>, tensor<1x16x10x10xf32>) -> tensor<1x32x10x10xf32>
+  return %3 : tensor<1x32x10x10xf32>
+}
+
+// -----
+
 // Not rewritten: the host convolves few channels along frames where these are neighbours.
 // CHECK-LABEL: func.func @frames
 // CHECK-NOT:   linalg.transpose

@@ -111,6 +111,21 @@ class Graph:
                 out = (c, h, -(-w // 2))
                 numbers = f"[0, 0, 0, 0] [{self.n}, {c}, {h}, {out[2]}] [1, 1, 1, 2]"
                 self.add(f"tensor.extract_slice {value}{numbers} : {kind} to {self.kind(out)}", out)
+            case "joined":
+                axis = (0, 0, 1, 2)[number % 4]
+                others = [
+                    (name, known)
+                    for name, known in self.values
+                    if all(known[i] == shape[i] for i in range(3) if i != axis)
+                ]
+                other, known = others[number % len(others)]
+                sizes = [shape[i] + known[i] if i == axis else shape[i] for i in range(3)]
+                out = (sizes[0], sizes[1], sizes[2])
+                self.add(
+                    f"tensor.concat dim({axis + 1}) {value}, {other} : "
+                    f"({kind}, {self.kind(known)}) -> {self.kind(out)}",
+                    out,
+                )
             case _:
                 out = (2 * c, h, w)
                 into = self.constant(self.kind(out), 1.0)
@@ -157,6 +172,7 @@ OPS = (
     "residual",
     "pad",
     "slice",
+    "joined",
     "concat",
 )
 
