@@ -23,10 +23,11 @@ _log = logging.getLogger(__name__)
 LONGEST_WAIT = 1024
 """Calls on the same parameters before a graph is captured that had to be dropped often."""
 
+_RANDOM, _DROPOUT = torch.Tag.nondeterministic_seeded, "dropout_p"
 _UNSAFE = (
     torch.Tag.data_dependent_output,
     torch.Tag.dynamic_output_shape,
-    torch.Tag.nondeterministic_seeded,
+    _RANDOM,
     torch.Tag.cudagraph_unsafe,
 )
 """Of operators that wait for the GPU, or compute something else each time."""
@@ -58,9 +59,22 @@ def _refusal(graph: fx.GraphModule, node: fx.Node) -> str | None:
     target = node.target
     if not isinstance(target, OpOverload) or target.namespace != "aten":
         return f"{target} is no ATen operator"
-    if any(tag in target.tags for tag in _UNSAFE):
+    unsafe = [tag for tag in _UNSAFE if tag in target.tags]
+    if unsafe and not (unsafe == [_RANDOM] and _drops_nothing(node)):
         return f"{target} cannot be captured"
     return None
+
+
+def _drops_nothing(node: fx.Node) -> bool:
+    """Whether an operator draws numbers for a dropout alone, as attention does, and this one does
+    not."""
+    schema = cast("Any", node.target)._schema
+    names = [argument.name for argument in schema.arguments]
+    if _DROPOUT not in names:
+        return False
+    place = names.index(_DROPOUT)
+    given = node.args[place] if place < len(node.args) else node.kwargs.get(_DROPOUT, 0.0)
+    return isinstance(given, int | float) and given == 0
 
 
 class Replayed:

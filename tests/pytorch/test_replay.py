@@ -267,11 +267,20 @@ def in_pieces(function: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch, *
     return whole
 
 
+def attention(x: Any, *dropout: float) -> Any:
+    """Of a product, by one of PyTorch's fused kernels."""
+    x = (x @ x).unsqueeze(0).unsqueeze(0)
+    return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(x, x, x, *dropout)[0]
+
+
 REFUSED: dict[str, tuple[Callable[[Any], Any], tuple[str, ...], str]] = {
     "whole": (lambda x: torch.relu(x[0] @ x[0]), ("cuda",), ""),
     "views": (lambda x: (x[0] @ x[0]).t(), ("cuda",), ""),
     "pytorchs": (lambda x: torch.special.i0(x[0] @ x[0]) @ x[0], ("cuda",), ""),
     "random": (lambda x: torch.rand_like(x[0]) @ x[0], ("cuda",), "cannot be captured"),
+    "attention": (lambda x: attention(x[0]), ("cuda",), ""),
+    "attention that drops nothing": (lambda x: attention(x[0], 0.0), ("cuda",), ""),
+    "attention that drops": (lambda x: attention(x[0], 0.5), ("cuda",), "cannot be captured"),
     "elsewhere": (lambda x: (x[0] @ x[0]) * x[1].sum(), ("cuda", "cpu"), "lies on cpu"),
     "nothing": (lambda x: torch.special.i0(x[0]), ("cuda",), "it has no piece"),
 }
@@ -517,7 +526,7 @@ def test_pytorchs_calls_between_pieces(captured: list[Captured]) -> None:
     for _ in range(4):
         x = torch.randn(2, 4, 32, 32, device="cuda", dtype=torch.float16)
         same(f(x), function(x))
-    assert len(captured) == 1
+    assert len(captured) == 1, reports()[-1].not_replayed
     assert reports()[-1].left
 
 

@@ -112,7 +112,7 @@ def test_contraction(name: str, cupy: Any) -> None:
     if problem.direction is Direction.WGRAD:
         # Few terms, so that sums of all samples stay in the range of f16.
         parts[1] *= torch.rand(parts[1].shape, generator=random, device="cuda") < DENSITY
-    dtype = torch.float16 if problem.dtype == "f16" else torch.float32
+    dtype = {"f16": torch.float16, "bf16": torch.bfloat16}.get(problem.dtype, torch.float32)
     parts = [part.to(dtype) for part in parts]
     wholes = [
         part if part.shape == shape else part.repeat(periods, 1, 1, 1)

@@ -58,17 +58,15 @@ _MMA_TILES = (
 )
 SPLIT_TILES = (
     Sm80ImplicitGemmConfig(128, 128, 16, 4, (2, 4), products=3),
-    Sm80ImplicitGemmConfig(256, 64, 16, 4, (4, 2), products=3),
     Sm80ImplicitGemmConfig(128, 64, 16, 4, (2, 2), products=3),
     Sm80ImplicitGemmConfig(64, 128, 16, 4, (1, 4), products=3),
     Sm80ImplicitGemmConfig(64, 64, 32, 4, (2, 2), products=3),
     Sm80ImplicitGemmConfig(64, 64, 16, 4, (2, 2), products=3),
+    Sm80ImplicitGemmConfig(64, 64, 16, 4, (1, 2), products=3),
     Sm80ImplicitGemmConfig(128, 32, 16, 4, (4, 1), products=3),
     Sm80ImplicitGemmConfig(64, 32, 16, 4, (2, 1), products=3),
 )
 """Tiles of f32 as three products of TF32."""
-PLANS_SPLIT = False
-"""Whether they are considered: not before they have been measured on a GPU."""
 _FMA_TILES = (
     Sm80ImplicitGemmConfig(128, 128, 16, 3, (16, 16), is_mma=False),
     Sm80ImplicitGemmConfig(128, 64, 16, 3, (16, 8), is_mma=False),
@@ -104,8 +102,7 @@ def plan(
 def _tiles(spec: Contraction) -> tuple[Sm80ImplicitGemmConfig, ...]:
     """Tiles to choose from; those of TF32 have as many bytes, and so half the input channels."""
     if not has_mma(spec):
-        splits = PLANS_SPLIT and splits_f32(spec) is None
-        return (*_FMA_TILES, *SPLIT_TILES) if splits else _FMA_TILES
+        return _FMA_TILES if splits_f32(spec) else (*_FMA_TILES, *SPLIT_TILES)
     return tuple(replace(tile, k=tile.k // 2) for tile in _MMA_TILES) if spec.tf32 else _MMA_TILES
 
 

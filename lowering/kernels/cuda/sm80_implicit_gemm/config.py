@@ -30,7 +30,7 @@ MAX_REGISTERS = 230
 """Registers that a thread may be estimated to need, of the 255 that it has."""
 BASE_REGISTERS = 40
 """Registers for addresses and loops."""
-MIN_SPLIT_REDUCED = 32
+MIN_SPLIT_REDUCED = 40
 """The least that is reduced by three products of TF32: from here on the bound of their error is at
 most that of multiply-adds one after the other."""
 SPLIT_COLUMNS = 24

@@ -120,8 +120,8 @@ class Work:
 
 ADDED = 4
 """Additions of a thread that end three products of TF32."""
-ROUNDED = 1.5
-"""Instructions that load an element of f32 and round it."""
+ROUNDED, SPLIT = 1.5, 3.5
+"""Instructions that load an element of f32 and round it to TF32, or split it in two."""
 NEXT, POWER_OF_TWO = 0.3, 0.4
 """Of the cost of a division: a place that follows by an addition, one found by masks."""
 
@@ -210,7 +210,8 @@ def work(
         mma_instructions = units * (wm / 16 * wn / 8 * each + wm / 16 + wn / 16) * 32
         mma_instructions *= config.k / per_k
         if es == 4:
-            mma_instructions += units * (wm + wn) * config.k * ROUNDED * config.products
+            each = SPLIT if config.products > 1 else ROUNDED
+            mma_instructions += units * (wm + wn) * config.k * each
     else:
         words = STORAGE_BYTES[spec.element] // 4
         shared += units * (wm + wn) * config.k * es / 2

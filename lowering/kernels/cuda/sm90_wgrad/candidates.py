@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.cuda.tile_schedule.schedule import Schedule
     from convir.lowering.kernels.target import Target
 
-PLANS_PLANES = False
-"""Whether configs are planned for contiguous pixels: their kernels were not run on a GPU yet."""
-
 _STAGES = (8, 7, 6, 5, 4, 3)
 _ROLES = ((1, 4), (4, 8))
 """Pipelines that are tried: the first one whose registers hold a tile's accumulators, and, where
@@ -171,8 +168,6 @@ def plan(
     problem = wgrad_problem(spec, epilogue)
     if isinstance(problem, Refusal):
         return problem
-    if problem.planes is not None and not PLANS_PLANES:
-        return Refusal("pixels of C are contiguous, whose kernels were not run on a GPU yet")
     found = ranked(spec, epilogue, problem, gpu)
     if not found:
         return Refusal(f"no tile fits into {gpu.shared_bytes} bytes of shared memory")

@@ -83,7 +83,7 @@ class Constants:
 FITTED = Constants()
 BOUNDS = {"wide": (1.001, 1.2)}
 """What the fit keeps constants within."""
-FIXED = ("line_box", "straddling_line", "apart")
+FIXED = ()
 """What is not fitted: no kernel of contiguous pixels was measured yet."""
 
 

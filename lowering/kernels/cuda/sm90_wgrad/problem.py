@@ -107,7 +107,9 @@ class WgradProblem:
 def problem_of(spec: Contraction) -> WgradProblem | Refusal:
     """Plan a contraction that computes B, or say why the kernel family cannot compute it."""
     has_planes = spec.c.stride != 1 and spec.out_channels > 1
-    refusal = _unsupported(spec) or (None if has_planes else _unsupported_rows(spec))
+    refusal = _unsupported(spec) or (
+        _unsupported_rows_of_a(spec) if has_planes else _unsupported_rows(spec)
+    )
     if refusal is not None:
         return refusal
     (phase,) = spec.phases
@@ -182,6 +184,15 @@ def _unsupported_rows(spec: Contraction) -> Refusal | None:
     return None
 
 
+def _unsupported_rows_of_a(spec: Contraction) -> Refusal | None:
+    """Why A, beside planes of C, is no rows of contiguous channels; None if it is, or planes."""
+    (phase,) = spec.phases
+    strides = [axis.row_stride for axis in phase.axes if axis.extent > 1]
+    if spec.a.stride == 1 and any(stride % ALIGNMENT for stride in strides):
+        return Refusal(f"rows of A do not start at multiples of {ALIGNMENT} elements")
+    return None
+
+
 def _slid(phase: Phase) -> tuple[RowMap, list[TapAxis | None]] | Refusal:
     """Rows of A, and its taps."""
     maps = row_maps([phase])
@@ -197,12 +208,25 @@ def _slid_lines(planes: Planes) -> tuple[RowMap, list[TapAxis | None]] | Refusal
     size = LINE_BYTES // planes.block_k
     if any(row * size % SHIFT_BYTES for row in planes.axes[0].tap_rows):
         return Refusal(f"taps shift lines by other than multiples of {SHIFT_BYTES} bytes")
+    if _reads_behind_lines(planes):
+        return Refusal(
+            f"lines of {planes.axes[0].size} pixels are no whole steps of {planes.block_k}:"
+            " a tap would multiply pixels of A that it does not read"
+        )
     slides = tuple(
         Slide(axis.size, axis.extent, axis.step, axis.tap_rows[0], axis.row_stride)
         for axis in planes.axes
     )
     tap_axes = [_tap_axis(axis, axis.tap_rows[0]) for axis in planes.axes]
     return RowMap(planes.images.extent, planes.images.row_stride, slides), tap_axes
+
+
+def _reads_behind_lines(planes: Planes) -> bool:
+    """Whether the last step of a line has pixels of A that its tap does not read, beside zeros of
+    C: those that are infinite or NaN would be in the sum."""
+    line = planes.axes[0]
+    has_rest = line.size % planes.block_k > 0
+    return has_rest and any(line.size + row < line.extent for row in line.tap_rows)
 
 
 def _matrix_stride(phase: Phase) -> int | None:

@@ -1,7 +1,9 @@
 // Products of tiles of f32 in shared memory by warps, as three products of TF32 (mma.sync of sm_80).
 //
-// x = high + low, both TF32: high is x rounded to nearest, low the rest, rounded likewise. What is
-// left of x is at most 2^-23 |x|, and low * low at most 2^-22 of a product: neither is multiplied.
+// x = high + low, both TF32: high is x rounded to nearest, halves away from zero, low the rest, cut
+// off by tensor cores. What is left of x is at most 2^-22 |x|, and low * low at most 2^-22 of a
+// product: neither is multiplied. Integer units round: a conversion to TF32 takes several times as
+// long.
 // Tensor cores cut off what does not fit into a sum: so they add no more than 8 products of each
 // kind, the smallest first, and the FMA units add those sums, rounding to nearest.
 // Infinite and NaN elements, and those that round to infinity, make a sum that is not finite.
@@ -11,15 +13,17 @@
 
 namespace convir {
 
+// Of the last place of TF32, as bits of f32.
+constexpr unsigned kHalfOfTf32 = 1 << 12;
+
 template <int kRegisters>
 __device__ __forceinline__ void split_operands(unsigned (&high)[kRegisters],
                                                unsigned (&low)[kRegisters]) {
 #pragma unroll
   for (int i = 0; i < kRegisters; ++i) {
     const float x = __uint_as_float(high[i]);
-    round_to_tf32(high[i]);
+    high[i] = (high[i] + kHalfOfTf32) & ~(2 * kHalfOfTf32 - 1);
     low[i] = __float_as_uint(x - __uint_as_float(high[i]));
-    round_to_tf32(low[i]);
   }
 }
 

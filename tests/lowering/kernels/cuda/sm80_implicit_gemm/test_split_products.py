@@ -67,7 +67,7 @@ def test_a_config_says_it_where_it_is_not_one() -> None:
         (
             "conv -n 2 -c 3 -H 33 -W 35 -k 32 -y 3 -x 3 -F 1",
             SPLIT,
-            "a reduction of 27 is shorter than 32: three products may be less accurate than f32",
+            "a reduction of 27 is shorter than 40: three products may be less accurate than f32",
         ),
         (f"{DENSE} -F 1", replace(SPLIT, products=1), "tensor cores do not multiply f32 and f32"),
     ],
@@ -83,8 +83,9 @@ def test_what_would_be_planned_compiles_without_spills(
 ) -> None:
     nvrtc_or_skip()
     found = contraction_of_line(f"{DENSE} -F {direction} {layout}")
-    tiles = planned(found, monkeypatch)
-    assert len({(tile.m, tile.n, tile.k) for tile in tiles}) == len(candidates.SPLIT_TILES)
+    tiles = planned(found)
+    shapes = {(tile.m, tile.n, tile.k, tile.over) for tile in tiles}
+    assert len(shapes) == len(candidates.SPLIT_TILES)
     for tile in tiles:
         plan = kernels(found.contraction, found.epilogue, tile, DEFAULT_TARGET)
         assert isinstance(plan, KernelPlan), tile
@@ -94,21 +95,14 @@ def test_what_would_be_planned_compiles_without_spills(
             assert usage.spill_bytes <= kernel.spill_bytes, tile
 
 
-def test_they_are_planned_only_by_the_switch(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = contraction_of_line(f"{DENSE} -F 1 {NHWC}")
-    configs = candidates.plan(found.contraction, found.epilogue, DEFAULT_TARGET)
-    assert not isinstance(configs, Refusal)
-    assert all(config.products == 1 for config in configs)
-    assert planned(found, monkeypatch)
+def test_they_are_planned_for_long_reductions() -> None:
+    assert planned(contraction_of_line(f"{DENSE} -F 1 {NHWC}"))
     few = contraction_of_line(f"conv -n 2 -c 3 -H 33 -W 35 -k 32 -y 3 -x 3 -F 1 {NHWC}")
-    assert not planned(few, monkeypatch)
+    assert not planned(few)
 
 
-def planned(
-    found: ContractionProblem, monkeypatch: pytest.MonkeyPatch
-) -> list[Sm80ImplicitGemmConfig]:
+def planned(found: ContractionProblem) -> list[Sm80ImplicitGemmConfig]:
     """Configs of three products that are considered where they may be."""
-    monkeypatch.setattr(candidates, "PLANS_SPLIT", True)
     configs = candidates.plan(found.contraction, found.epilogue, DEFAULT_TARGET)
     assert not isinstance(configs, Refusal)
     return [config for config in configs if config.products == 3]

@@ -30,14 +30,14 @@ TAIL = f"-n 5 -c 72 -H 12 -W 10 -k 136 -y 1 -x 1 -F 4 {NCHW}"
 ODD_CHANNELS = f"-n 2 -c 67 -H 16 -W 13 -k 35 -y 1 -x 1 -F 4 {NCHW}"
 """Results whose rows begin anywhere."""
 MANY = f"-n 32 -c 256 -H 28 -W 28 -k 320 -y 1 -x 1 -F 4 {NCHW}"
-COLUMN = f"-n 3 -c 72 -H 13 -W 24 -k 136 -y 3 -x 1 -p 1 -F 4 {NCHW}"
+COLUMN = f"-n 3 -c 72 -H 16 -W 24 -k 136 -y 3 -x 1 -p 1 -F 4 {NCHW}"
 COLUMN_FILTER_LAST = COLUMN.replace(NCHW, FILTER_LAST)
-BEYOND = f"-n 3 -c 40 -H 6 -W 16 -k 72 -y 2 -x 1 -p 3 -q 0 -F 4 {NCHW}"
+BEYOND = f"-n 3 -c 40 -H 6 -W 64 -k 72 -y 2 -x 1 -p 3 -q 0 -F 4 {NCHW}"
 """Padding beyond an even filter."""
 STRIDED_COLUMN = f"-n 3 -c 40 -H 15 -W 16 -k 72 -y 3 -x 1 -p 1 -u 2 -F 4 {NCHW}"
-DILATED = f"--spatial_dim 1 -n 4 -c 40 -W 104 -k 24 -x 3 -q 8 -v 1 -j 8 -F 4 {TIME}"
+DILATED = f"--spatial_dim 1 -n 4 -c 40 -W 128 -k 24 -x 3 -q 8 -v 1 -j 8 -F 4 {TIME}"
 SLICES = (
-    "--spatial_dim 3 -n 2 -c 64 --in_d 9 -H 12 -W 8 -k 64 --fil_d 3 -y 3 -x 1 --pad_d 1 -p 1 -q 0 "
+    "--spatial_dim 3 -n 2 -c 64 --in_d 9 -H 16 -W 8 -k 64 --fil_d 3 -y 3 -x 1 --pad_d 1 -p 1 -q 0 "
     f"--conv_stride_d 2 -u 1 -v 1 --dilation_d 1 -l 1 -j 1 -F 4 {VOLUME}"
 )
 WINDOW = f"-n 5 -c 72 -H 12 -W 10 -k 136 -y 3 -x 3 -p 1 -q 1 -F 4 {PIXELS}"
