@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 from convir.analysis.refusal import Refusal
 from convir.dialects.entry_points import CUDA_KERNELS, installed
 from convir.lowering.kernels.cuda.block_diagonal.family import BLOCK_DIAGONAL
+from convir.lowering.kernels.cuda.col2im.family import COL2IM
 from convir.lowering.kernels.cuda.depthwise.family import DEPTHWISE
 from convir.lowering.kernels.cuda.family import Family
 from convir.lowering.kernels.cuda.few_channels_wgrad.family import FEW_CHANNELS_WGRAD
@@ -68,6 +69,7 @@ _WITHOUT_COPIES: tuple[KernelFamily, ...] = (
 FAMILIES: tuple[KernelFamily, ...] = (
     *_WITHOUT_COPIES,
     LayoutConversion(_WITHOUT_COPIES),
+    COL2IM,
     SM80_IMPLICIT_GEMM,
     *installed(CUDA_KERNELS, cast("type[KernelFamily]", Family)),
 )

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 FURTHER_SHARE = 4
 """Tuning measures one config of each further family for so many configs of the preferred one."""
 
-INNER_WORDS = {"layout_conversion": 3, "block_diagonal": 2}
+INNER_WORDS = {"layout_conversion": 3, "block_diagonal": 2, "col2im": 2}
 """Words of a config by which the families inside of a family differ."""
 
 

@@ -121,9 +121,10 @@ def folders() -> Mapping[str, KernelFamily]:
                 module = import_module(f"{KERNELS}.{folder}.family")
             except ModuleNotFoundError:
                 continue
-            own = type(family).__module__ == module.__name__
-            if own or any(value is family for value in vars(module).values()):
+            if type(family).__module__ == module.__name__:
                 found[folder] = family
+            elif any(value is family for value in vars(module).values()):
+                found.setdefault(folder, family)
     return found
 
 

@@ -57,7 +57,6 @@ _MMA_TILES = (
     Sm80ImplicitGemmConfig(32, 8, 32, 4, (2, 1)),
 )
 SPLIT_TILES = (
-    Sm80ImplicitGemmConfig(128, 128, 16, 4, (2, 4), products=3),
     Sm80ImplicitGemmConfig(128, 64, 16, 4, (2, 2), products=3),
     Sm80ImplicitGemmConfig(64, 128, 16, 4, (1, 4), products=3),
     Sm80ImplicitGemmConfig(64, 64, 32, 4, (2, 2), products=3),

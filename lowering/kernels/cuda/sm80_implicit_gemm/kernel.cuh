@@ -9,14 +9,15 @@
 // in lowering/kernels/cuda/sm80_implicit_gemm/launch.py, which writes them.
 #pragma once
 
+#include "epilogue/row_offsets.cuh"
 #include "epilogue/vector_store.cuh"
+#include "load/contraction_addresses.cuh"
 #include "load/pieces.cuh"
 #include "load/tiles.cuh"
 #include "mma/simt_tile.cuh"
 #include "mma/sm80_split_tile.cuh"
 #include "mma/sm80_tile.cuh"
 #include "pipeline/multistage.cuh"
-#include "sm80_implicit_gemm/addresses.cuh"
 #include "sm80_implicit_gemm/not_finite.cuh"
 
 namespace convir {
@@ -152,28 +153,6 @@ struct TilePlace {
     rest /= kOutChannelTiles;
     group = rest % P::kGroups;
     row = rest / P::kGroups * C::kBM;
-  }
-};
-
-// The element of the result in a row of the product, and of each operand of the epilogue.
-template <class P, class E>
-struct RowOffsets {
-  static constexpr int kOperands = E::kOperands;
-  long long out;
-  long long of[kOperands > 0 ? kOperands : 1];
-
-  __device__ __forceinline__ void find(int phase, int group, int row) {
-    if constexpr (P::kComputesB) {
-      out = tap<P>(phase, row).weight + P::kBGroup * group;
-#pragma unroll
-      for (int i = 0; i < kOperands; ++i) of[i] = out;
-    } else {
-      out = out_offset<P, long long>(phase, row) + P::kCGroup * group;
-#pragma unroll
-      for (int i = 0; i < kOperands; ++i) {
-        of[i] = epilogue_row<P>(phase, i, row) + P::kEpilogueGroup[i] * group;
-      }
-    }
   }
 };
 

@@ -5,7 +5,7 @@
 // inf - inf where low is negative.
 #pragma once
 
-#include "sm80_implicit_gemm/addresses.cuh"
+#include "load/contraction_addresses.cuh"
 
 namespace convir {
 namespace implicit_gemm {

@@ -41,40 +41,42 @@ if TYPE_CHECKING:
 class Constants:
     """Fitted; instructions are those of a thread."""
 
-    vector: float = 9.542
+    vector: float = 9.191
     """Instructions that address and copy a vector."""
-    through: float = 1.11
+    through: float = 12.24
     """Besides, where a vector of less than 4 bytes goes through registers."""
-    walk: float = 8.518
+    walk: float = 7.903
     """Instructions that find a place of the reduction, for each division."""
-    multiply: float = 0.9
+    multiply: float = 1.238
     """How much of the rate of `mma.sync` is not reached: a factor of its cycles."""
-    fma: float = 1.141
+    three: float = 1.12
+    """A factor of it for three products of TF32, beside whose splits and sums it is not reached."""
+    fma: float = 1.099
     """The same of FMA units."""
-    fma_alone: float = 0.2991
+    fma_alone: float = 1.031
     """Cycles between two of its multiply-adds, where no other warp runs."""
-    dynamic: float = 6.719
+    dynamic: float = 6.472
     """How much longer places are looked for where sizes differ from phase to phase."""
-    line: float = 0.6265
+    line: float = 0.5922
     """Cycles of a warp's access for each line of cache that it touches."""
-    sync: float = 13.61
+    sync: float = 150.0
     """Cycles of a step beside: barriers, the first fragments."""
-    depend: float = 4.136
+    depend: float = 3.064
     """Cycles from an instruction of a warp to the next, where no other warp runs."""
-    stall: float = 449.5
+    stall: float = 26.0
     """Cycles of a step that waits for vectors which go through registers."""
-    block: float = 1565.0
+    block: float = 961.2
     """Cycles of a block before its first step and behind its last one."""
-    store: float = 61.29
+    store: float = 66.06
     """Instructions for each vector of results."""
-    power: float = 2.186
+    power: float = 2.446
     """Of the resources that a step shares."""
-    dram: float = 1.269
+    dram: float = 1.293
     """A factor of the time of DRAM."""
     dram_power: float = 2.0
-    added: float = 6.947
+    added: float = 6.445
     """A factor of the time for parts, written and read."""
-    start: float = 0.8627
+    start: float = 1.405
     """µs beside an empty launch."""
 
 
@@ -93,6 +95,8 @@ class Work:
     rate: str
     products: int
     """Of a step."""
+    is_split: bool
+    """Whether three of them are one of f32."""
     fma_instructions: float
     vectors: float
     """Vectors of both operands of a step."""
@@ -237,6 +241,7 @@ def work(
         is_mma=config.is_mma,
         rate="tf32" if config.is_mma and spec.a.type == "f32" else spec.a.type,
         products=config.m * config.n * config.k * config.products,
+        is_split=config.products > 1,
         fma_instructions=fma,
         vectors=total_vectors,
         through=through,
@@ -274,12 +279,13 @@ def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
     walk = k.walk * (k.dynamic if len(work.phases) > 1 else 1.0)
     copying = k.vector * work.vectors + k.through * work.through + walk * work.walks
     issue = (copying + work.mma_instructions + k.fma * work.fma_instructions) / target.issue_rate
-    tensor = k.multiply * work.products / target.mma_rate[work.rate] if work.is_mma else 0.0
+    multiply = k.multiply * (k.three if work.is_split else 1.0)
+    tensor = multiply * work.products / target.mma_rate[work.rate] if work.is_mma else 0.0
     memory = k.line * work.lines + work.shared / target.shared_rate
     step = overlap(k.power, issue, tensor, memory)
     alone = k.sync + k.depend * copying / work.threads
     if work.is_mma:
-        alone += k.multiply * work.warp_products / (target.mma_rate[work.rate] / 4)
+        alone += multiply * work.warp_products / (target.mma_rate[work.rate] / 4)
     else:
         alone += k.fma_alone * work.fma_instructions / work.threads
     alone = max(alone, target.latency / (work.stages - 1))

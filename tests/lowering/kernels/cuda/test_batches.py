@@ -84,6 +84,7 @@ ONE_CUBIN: dict[str, dict[str, str]] = {
 }
 OTHERS = {
     "block_diagonal",
+    "col2im",
     "depthwise",
     "layout_conversion",
     "multi_tap_wgrad",
