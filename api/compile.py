@@ -23,7 +23,7 @@ from convir.api.arguments import (
     check_values,
 )
 from convir.api.batches import LESS, MORE, PLANNED, Batches
-from convir.api.plans import load_plan, made_for, plan_for, plan_others
+from convir.api.plans import early_kernels, load_plan, made_for, plan_for, plan_others
 from convir.api.progress import telling
 from convir.api.sources import source_of
 from convir.runtime.cache.entry_fields import FormatError
@@ -375,11 +375,15 @@ class Job:
             plan = self._build.signature() if shapes is None else None
             program = None
             if plan is None:
-                program = self._build.program(shapes)
-                tell("kernels")
-                plan = plan_for(
-                    self.device, program, lambda done, count: tell(f"kernels, {done} of {count}")
-                )
+                with early_kernels(self.device) as early:
+                    program = self._build.program(shapes, early and early.start)
+                    tell("kernels")
+                    plan = plan_for(
+                        self.device,
+                        program,
+                        lambda done, count: tell(f"kernels, {done} of {count}"),
+                        early,
+                    )
         if key is not None:
             store_program(key, plan)
         return program, plan
