@@ -35,9 +35,15 @@ from convir.analysis.refusal import Refusal
 from convir.analysis.structured import structured
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from xdsl.ir import Attribute, Block, Operation
+    from xdsl.ir.affine import AffineMap
 
     from convir.analysis.structured import Structured
+
+Index: TypeAlias = tuple[LinearIndex, ...]
+"""Into each dimension of an operand."""
 
 Role: TypeAlias = Literal["batch", "m", "n", "k"]
 
@@ -84,7 +90,7 @@ class Operand:
     @property
     def loops(self) -> frozenset[int]:
         """The loops that index the operand."""
-        return frozenset(loop for index in self.index for loop in index.loops)
+        return _loops_of(self.index)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -153,7 +159,7 @@ class ContractionDims:
 
     def role(self, loop: int) -> Role:
         """The role of `loop`."""
-        return _ROLES[_membership(loop, self.lhs, self.rhs, self.out)]
+        return _ROLES[loop in self.lhs.loops, loop in self.rhs.loops, loop in self.out.loops]
 
     def is_unit(self, loop: int) -> bool:
         """True if `loop` runs once, so that its index is always 0."""
@@ -180,33 +186,51 @@ def contraction_dims(op: Operation | None) -> ContractionDims | Refusal:
     body = _multiply_add(view.body)
     if isinstance(body, Refusal):
         return body
-    forms = [linear_map(indexing_map) for indexing_map in view.maps]
-    lhs_index, rhs_index, out_index = forms
-    if lhs_index is None or rhs_index is None or out_index is None:
-        return Refusal("an indexing map is not linear in the loops")
-    lhs = Operand(view.inputs[0], lhs_index, body.casts[0])
-    rhs = Operand(view.inputs[1], rhs_index, body.casts[1])
-    out = Operand(view.inits[0], out_index, ())
-    roles = _roles(view, lhs, rhs, out)
-    if isinstance(roles, Refusal):
-        return roles
-    windows = _windows(view, (lhs, rhs))
-    if isinstance(windows, Refusal):
-        return windows
+    loops = view.once(_loops)
+    if isinstance(loops, Refusal):
+        return loops
+    lhs, rhs, out = loops.index
     return ContractionDims(
         view=view,
-        lhs=lhs,
-        rhs=rhs,
-        out=out,
-        batch=_having(roles, "batch"),
-        m=_having(roles, "m"),
-        n=_having(roles, "n"),
-        k=_having(roles, "k"),
-        windows=windows,
+        lhs=Operand(view.inputs[0], lhs, body.casts[0]),
+        rhs=Operand(view.inputs[1], rhs, body.casts[1]),
+        out=Operand(view.inits[0], out, ()),
+        batch=loops.batch,
+        m=loops.m,
+        n=loops.n,
+        k=loops.k,
+        windows=loops.windows,
         product_casts=body.product_casts,
         multiply_type=body.multiply_type,
         accumulate_type=view.body.args[-1].type,
     )
+
+
+@dataclass(frozen=True)
+class _Loops:
+    """What the loops of a contraction are."""
+
+    index: tuple[Index, Index, Index]
+    """Into the lhs, the rhs and the result."""
+    batch: tuple[int, ...]
+    m: tuple[int, ...]
+    n: tuple[int, ...]
+    k: tuple[int, ...]
+    windows: tuple[Window, ...]
+
+
+def _loops(maps: Sequence[AffineMap], iterators: Sequence[str]) -> _Loops | Refusal:
+    lhs, rhs, out = (linear_map(indexing_map) for indexing_map in maps)
+    if lhs is None or rhs is None or out is None:
+        return Refusal("an indexing map is not linear in the loops")
+    roles = _roles(iterators, lhs, rhs, out)
+    if isinstance(roles, Refusal):
+        return roles
+    windows = _windows(iterators, (lhs, rhs))
+    if isinstance(windows, Refusal):
+        return windows
+    batch, m, n, k = (_having(roles, role) for role in ("batch", "m", "n", "k"))
+    return _Loops((lhs, rhs, out), batch, m, n, k, windows)
 
 
 @dataclass(frozen=True)
@@ -278,17 +302,18 @@ def _describe(block: Block, factor: SSAValue) -> str:
     return "a value from outside it"
 
 
-def _membership(loop: int, lhs: Operand, rhs: Operand, out: Operand) -> tuple[bool, bool, bool]:
-    return (loop in lhs.loops, loop in rhs.loops, loop in out.loops)
+def _loops_of(index: Index) -> frozenset[int]:
+    return frozenset([loop for form in index for loop, _ in form.terms])
 
 
-def _roles(view: Structured, lhs: Operand, rhs: Operand, out: Operand) -> list[Role] | Refusal:
-    bare = [index.bare for index in out.index]
+def _roles(iterators: Sequence[str], lhs: Index, rhs: Index, out: Index) -> list[Role] | Refusal:
+    bare = [form.bare for form in out]
     if None in bare or len(set(bare)) != len(bare):
         return Refusal("the result's dimensions are not distinct loops")
+    of_lhs, of_rhs, of_out = map(_loops_of, (lhs, rhs, out))
     roles: list[Role] = []
-    for loop, iterator in enumerate(view.iterators):
-        in_lhs, in_rhs, in_out = _membership(loop, lhs, rhs, out)
+    for loop, iterator in enumerate(iterators):
+        in_lhs, in_rhs, in_out = loop in of_lhs, loop in of_rhs, loop in of_out
         if in_out != (iterator == "parallel"):
             indexes = "indexes" if in_out else "does not index"
             return Refusal(f"loop d{loop} is {iterator} and {indexes} the result")
@@ -304,16 +329,16 @@ def _having(roles: list[Role], wanted: Role) -> tuple[int, ...]:
     return tuple(loop for loop, role in enumerate(roles) if role == wanted)
 
 
-def _windows(view: Structured, inputs: tuple[Operand, Operand]) -> tuple[Window, ...] | Refusal:
+def _windows(iterators: Sequence[str], inputs: tuple[Index, Index]) -> tuple[Window, ...] | Refusal:
     windows: list[Window] = []
-    for position, operand in enumerate(inputs):
-        for dim, index in enumerate(operand.index):
+    for position, forms in enumerate(inputs):
+        for dim, index in enumerate(forms):
             if len(index.terms) <= 1:
                 continue
             where = f"dimension {dim} of input {position}"
             if len(index.terms) != _WINDOW_LOOPS:
                 return Refusal(f"{where} is indexed by {len(index.terms)} loops")
-            parallel = [loop for loop in index.loops if view.iterators[loop] == "parallel"]
+            parallel = [loop for loop in index.loops if iterators[loop] == "parallel"]
             reduced = [loop for loop in index.loops if loop not in parallel]
             if len(parallel) != 1:
                 kind = "reduced" if not parallel else "parallel"

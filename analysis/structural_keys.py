@@ -7,6 +7,8 @@ at most once, and values by identity, so that a key stays valid as long as its o
 from __future__ import annotations
 
 from functools import wraps
+from itertools import count
+from threading import local
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack
 
 from xdsl.ir import Operation
@@ -43,8 +45,7 @@ def once_for_equal_bodies(
 
     @wraps(read)
     def remembered(op: Op, *given: *Given) -> Read:
-        keys = StructuralKeys()
-        key = (keys.of_regions(op), keys.numbered, given)
+        key = (StructuralKeys().of_regions(op), given)
         found = known.get(key)
         if found is None:
             found = read(op, *given)
@@ -57,24 +58,53 @@ def once_for_equal_bodies(
 
 
 def forget_bodies() -> None:
-    """Drop what `once_for_equal_bodies` keeps: a program is compiled."""
+    """Drop what `once_for_equal_bodies` keeps, and this thread's numbers: a program is compiled."""
     for known in _remembered:
         known.clear()
+    _of_thread.numbers = _Numbers()
+
+
+class _Numbers:
+    """Numbers that equal types and attributes share. None is given twice in a process, whatever is
+    forgotten meanwhile, so that keys with different numbers are never equal by chance."""
+
+    _next = count()
+
+    def __init__(self) -> None:
+        self.of_object: dict[int, tuple[int, Attribute]] = {}
+        self._of_value: dict[Attribute, int] = {}
+
+    def new(self, attribute: Attribute) -> int:
+        """The number of an object that has not been seen."""
+        number = self._of_value.get(attribute)
+        if number is None:
+            number = self._of_value[attribute] = next(self._next)
+        self.of_object[id(attribute)] = (number, attribute)  # which keeps its id its own
+        return number
+
+
+class _OfThread(local):
+    """What a thread's builders share: compiling hashes the same attributes again and again."""
+
+    def __init__(self) -> None:
+        self.numbers = _Numbers()
+
+
+_of_thread = _OfThread()
+_MOST_NUMBERED = 1 << 16
+"""Objects after which the next builder begins anew."""
 
 
 class StructuralKeys:
-    """Builds keys; two keys are comparable only if the same builder made them."""
+    """Builds keys. Equal ones of two builders mean the same too, but one of two threads, or that
+    have numbered many attributes between them, may build different ones."""
 
     def __init__(self) -> None:
-        self._number_of_object: dict[int, tuple[int, Attribute]] = {}
-        self._number_of_value: dict[Attribute, int] = {}
+        if len(_of_thread.numbers.of_object) > _MOST_NUMBERED:
+            _of_thread.numbers = _Numbers()
+        self._numbers = _of_thread.numbers
         self._commutes: dict[type[Operation], bool] = {}
         self._region_keys: dict[Operation, Hashable] = {}
-
-    @property
-    def numbered(self) -> tuple[Attribute, ...]:
-        """What numbers in keys stand for: keys of two builders are comparable together with it."""
-        return tuple(self._number_of_value)
 
     def without_regions(self, op: Operation) -> Hashable:
         """The name, operands, result types, attributes and properties of `op`."""
@@ -132,12 +162,8 @@ class StructuralKeys:
 
     def _number(self, attribute: Attribute) -> int:
         """A number that equal attributes share; an object seen before is not hashed again."""
-        seen = self._number_of_object.get(id(attribute))
-        if seen is not None:
-            return seen[0]
-        number = self._number_of_value.setdefault(attribute, len(self._number_of_value))
-        self._number_of_object[id(attribute)] = (number, attribute)
-        return number
+        seen = self._numbers.of_object.get(id(attribute))
+        return self._numbers.new(attribute) if seen is None else seen[0]
 
     def _is_commutative(self, op_class: type[Operation]) -> bool:
         commutes = self._commutes.get(op_class)

@@ -6,10 +6,10 @@ structure and never on its Python class.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from operator import is_
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, ShapedType
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
@@ -18,10 +18,12 @@ from xdsl.ir.affine import AffineDimExpr
 from convir.analysis.slices import size_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from xdsl.ir import Block, Operation, SSAValue
     from xdsl.ir.affine import AffineMap
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,10 @@ class Structured:
     iterators: tuple[str, ...]
     """`parallel`, `reduction` or `window`, one per loop."""
     body: Block
+    _of_loops: dict[object, object] = field(
+        default_factory=dict["object", "object"], compare=False, repr=False
+    )
+    """What was read of the maps and the iterators alone, by what read it."""
 
     @cached_property
     def bounds(self) -> tuple[int | None, ...]:
@@ -78,6 +84,12 @@ class Structured:
         """The loops whose iterator type is `kind`, in order."""
         return tuple(i for i, it in enumerate(self.iterators) if it == kind)
 
+    def once(self, read: Callable[[Sequence[AffineMap], Sequence[str]], T]) -> T:
+        """What `read` says of the maps and the iterators, asked once as long as the op has them."""
+        if read not in self._of_loops:
+            self._of_loops[read] = read(self.maps, self.iterators)
+        return cast("T", self._of_loops[read])
+
 
 def structured(op: Operation | None) -> Structured | None:
     """The view of `op`, or None if it is not a linalg structured op."""
@@ -86,7 +98,9 @@ def structured(op: Operation | None) -> Structured | None:
     read = vars(op).get(_READ)
     if not isinstance(read, _Read) or not read.is_of(op):
         read = vars(op)[_READ] = _Read(op)
-    return Structured(op, read.inputs, read.inits, read.maps, read.iterators, op.body.block)
+    return Structured(
+        op, read.inputs, read.inits, read.maps, read.iterators, op.body.block, read.of_loops
+    )
 
 
 _READ = "convir.structured"
@@ -97,8 +111,9 @@ class _Read:
     """What attributes and operands say of a structured op, which is asked for many times."""
 
     def __init__(self, op: LinalgStructuredOperation) -> None:
-        self._operands = tuple(op.operands)
+        self._operands = op._operands  # pyright: ignore[reportPrivateUsage]  (the view is slower)
         self._attributes = (*op.properties.values(), *op.attributes.values())
+        self.of_loops: dict[object, object] = {}
         self.maps = tuple(attr.data for attr in op.get_indexing_maps())
         self.iterators = tuple(str(attr.data.value) for attr in op.get_iterator_types())
         self.inputs = tuple(op.inputs)
@@ -106,9 +121,9 @@ class _Read:
 
     def is_of(self, op: LinalgStructuredOperation) -> bool:
         """Whether the op still has the operands and attributes that were read."""
-        return _are(self._operands, tuple(op.operands)) and _are(
-            self._attributes, (*op.properties.values(), *op.attributes.values())
-        )
+        # Whoever changes an operand gives the op another tuple.
+        same = self._operands is op._operands  # pyright: ignore[reportPrivateUsage]
+        return same and _are(self._attributes, (*op.properties.values(), *op.attributes.values()))
 
 
 def _are(some: Sequence[object], others: Sequence[object]) -> bool:

@@ -19,6 +19,7 @@ from convir.dialects.diagnostics import DiagnosticError, error_at, verify
 from convir.dialects.port_names import INPUTS_ATTR, OUTPUTS_ATTR
 from convir.frontends.onnx.errors import OpenSizeError
 from convir.lowering.pipeline import lowering_passes
+from convir.lowering.regions.outline_kernels import OutlineKernelsPass
 from convir.lowering.tensor_passes import passes_for
 from convir.passes.allow_tf32 import AllowTf32Pass
 from convir.passes.bind_sizes.pass_ import BindSizesPass, is_dynamic
@@ -34,7 +35,7 @@ from convir.runtime.program import DYNAMIC_SIZE
 from convir.runtime.read_program import named, read_program, tensor_spec
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from xdsl.passes import ModulePass
 
@@ -143,8 +144,16 @@ class Build:
         """
         return _with_callees(self.module, self.function)
 
-    def program(self, shapes: Sequence[Sequence[int]] | None = None) -> Program:
+    def program(
+        self,
+        shapes: Sequence[Sequence[int]] | None = None,
+        outlined: Callable[[ModuleOp], None] | None = None,
+    ) -> Program:
         """Lower a copy of the function, for arguments of `shapes` where its types leave sizes open.
+
+        Args:
+            shapes: of the arguments.
+            outlined: is given the module once its kernels are functions.
 
         Raises:
             DiagnosticError: the source is not valid IR, or uses what the device cannot run.
@@ -159,10 +168,16 @@ class Build:
         lowering = lowering_passes(
             self.device.kind, self.workspace_bytes, self.device.gpu, private_records()
         )
+
+        def behind(done: ModulePass | None, module: ModuleOp, following: ModulePass | None) -> None:
+            del following
+            if outlined is not None and isinstance(done, OutlineKernelsPass):
+                outlined(module)
+
         module = self.copy()
         try:
             apply_passes(new_context(), module, passes, verify_each=False)
-            PassPipeline(lowering).apply(new_context(), module)
+            PassPipeline(lowering, callback=behind).apply(new_context(), module)
             verify(module)
         except Exception:
             self._blame(passes)

@@ -23,7 +23,7 @@ from convir.api.arguments import (
     check_values,
 )
 from convir.api.batches import LESS, MORE, PLANNED, Batches
-from convir.api.plans import load_plan, made_for, plan_for, plan_others
+from convir.api.plans import early_kernels, load_plan, made_for, plan_for, plan_others
 from convir.api.progress import telling
 from convir.api.sources import source_of
 from convir.runtime.cache.entry_fields import FormatError
@@ -55,6 +55,10 @@ if TYPE_CHECKING:
     from convir.runtime.program import Program
 
 DEFAULT_PIPELINE = "default"
+
+MOST_GARBAGE = 1_000_000
+"""Objects that compiling may leave in memory until Python's next collection of all objects, about
+100 bytes each; a network of 400 nodes allocates 800,000 that outlive their use."""
 
 _log = logging.getLogger(__name__)
 
@@ -152,7 +156,8 @@ def compile(
 @contextmanager
 def _compiling() -> Generator[None]:
     """Quick imports, and no collection of garbage meanwhile: IR is one graph of cycles that is all
-    in use, which each collection would walk in vain. What was read of its kernels goes with it."""
+    in use, which each collection would walk in vain. What was read of its kernels goes with it, and
+    what is left of the IR goes with a later collection."""
     from convir.analysis.structural_keys import forget_bodies  # noqa: PLC0415  (bring xDSL along)
     from convir.dialects.compat.startup import quick_imports  # noqa: PLC0415
 
@@ -165,7 +170,36 @@ def _compiling() -> Generator[None]:
     finally:
         forget_bodies()
         if collects:
+            _GARBAGE.leave()
             gc.enable()
+
+
+class _Garbage:
+    """What compiling has left for a later collection of all objects."""
+
+    def __init__(self) -> None:
+        self._objects = 0
+
+    def leave(self) -> None:
+        """Make what was allocated since collections ceased old, which spares the next collection
+        the walk; collect where that is too much by now."""
+        if gc.get_freeze_count():
+            return  # somebody wants what they froze to stay so
+        self._objects += gc.get_count()[0]
+        if self._objects > MOST_GARBAGE:
+            gc.collect()
+            self._objects = 0
+        else:
+            _make_old()
+
+
+_GARBAGE = _Garbage()
+
+
+def _make_old() -> None:
+    """Move all objects to the oldest generation, without a walk."""
+    gc.freeze()
+    gc.unfreeze()
 
 
 @cache
@@ -174,9 +208,7 @@ def _import_compiler() -> None:
     import_module("convir.api.build")
     import_module("convir.passes.pipelines")
     if not gc.get_freeze_count():  # else somebody wants what they froze to stay so
-        # Together they move what there is to the oldest generation, without a walk.
-        gc.freeze()
-        gc.unfreeze()
+        _make_old()
 
 
 def _has_compiled() -> bool:
@@ -343,11 +375,15 @@ class Job:
             plan = self._build.signature() if shapes is None else None
             program = None
             if plan is None:
-                program = self._build.program(shapes)
-                tell("kernels")
-                plan = plan_for(
-                    self.device, program, lambda done, count: tell(f"kernels, {done} of {count}")
-                )
+                with early_kernels(self.device) as early:
+                    program = self._build.program(shapes, early and early.start)
+                    tell("kernels")
+                    plan = plan_for(
+                        self.device,
+                        program,
+                        lambda done, count: tell(f"kernels, {done} of {count}"),
+                        early,
+                    )
         if key is not None:
             store_program(key, plan)
         return program, plan

@@ -3,6 +3,7 @@ what runs. No plan of one device brings along what another one needs."""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from convir.analysis.refusal import Refusal
@@ -10,13 +11,14 @@ from convir.runtime.cache.entry_fields import FormatError
 from convir.runtime.devices import HOST
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Generator, Sequence
     from typing import TypeAlias
 
     from convir.runtime.cuda.plan import CudaPlan
     from convir.runtime.devices import Device
     from convir.runtime.executable import DeviceProgram
     from convir.runtime.host.plan import HostPlan
+    from convir.runtime.host.planner import EarlyKernels
     from convir.runtime.program import Program
 
     Others: TypeAlias = Callable[[int, Callable[[], Program]], DeviceProgram | Refusal]
@@ -42,8 +44,25 @@ def made_for(device: Device) -> tuple[object, ...]:
     return device.kind, device.gpu_text, toolkit.nvrtc_stamp()
 
 
+@contextmanager
+def early_kernels(device: Device) -> Generator[EarlyKernels | None]:
+    """What compiles kernels for a device while the rest of a program is lowered; until the block
+    ends. None for a GPU."""
+    if device.kind != HOST:
+        yield None
+        return
+    from convir.lowering.kernels.host.target import target  # noqa: PLC0415  (imports LLVM)
+    from convir.runtime.host.planner import EarlyKernels  # noqa: PLC0415  (imports xDSL)
+
+    with EarlyKernels(target()) as early:
+        yield early
+
+
 def plan_for(
-    device: Device, program: Program, told: Callable[[int, int], None] | None = None
+    device: Device,
+    program: Program,
+    told: Callable[[int, int], None] | None = None,
+    early: EarlyKernels | None = None,
 ) -> HostPlan | CudaPlan:
     """The plan of a program, its kernels compiled; for a GPU, none is needed.
 
@@ -51,6 +70,7 @@ def plan_for(
         device: what it is for.
         program: what is planned.
         told: is told how many kernels are compiled, and of how many.
+        early: those that are compiled already, or meanwhile.
 
     Raises:
         PassFailedException: a kernel has no code for the device.
@@ -61,7 +81,7 @@ def plan_for(
         from convir.lowering.kernels.host.target import target  # noqa: PLC0415  (imports LLVM)
         from convir.runtime.host import planner as host_planner  # noqa: PLC0415  (imports xDSL)
 
-        return host_planner.plan_program(program, target())
+        return host_planner.plan_program(program, target(), early)
     from convir.runtime.cuda import planner  # noqa: PLC0415  (imports xDSL)
     from convir.runtime.cuda.code import compiled  # noqa: PLC0415  (imports CuPy)
 

@@ -80,6 +80,10 @@ class _Program:
     """Of each reshape the tensor that it is another name of."""
     _reads: Counter[SSAValue] = field(default_factory=Counter["SSAValue"])
     """Of each buffer how often what is not converted yet reads a tensor in it."""
+    _workspaces: dict[tuple[kernel.FuncOp, tuple[int, ...]], int] = field(
+        default_factory=dict["tuple[kernel.FuncOp, tuple[int, ...]]", int]
+    )
+    """Of each kernel, with the arguments that are constants."""
 
     def put(self, value: SSAValue, buffer: SSAValue) -> None:
         """Let `value`, and what is a reshape of it, lie in `buffer`."""
@@ -165,8 +169,10 @@ class _Program:
 
     def _workspace(self, callee: kernel.FuncOp, inputs: Sequence[SSAValue]) -> list[SSAValue]:
         """A temporary for what the kernel needs beside its operands."""
-        constants = [i for i, buffer in enumerate(inputs) if rt.is_constant(buffer)]
-        size = launch_workspace(callee, self.device, constants)
+        constants = tuple(i for i, buffer in enumerate(inputs) if rt.is_constant(buffer))
+        known = self._workspaces.get((callee, constants))
+        size = launch_workspace(callee, self.device, constants) if known is None else known
+        self._workspaces[callee, constants] = size
         if not size:
             return []
         memory = self._emit(memref.AllocOp.get(i8, shape=[size])).results[0]

@@ -185,7 +185,10 @@ class _Group:
         """Take the ops behind the seed that read members, and nothing that waits for members
         otherwise."""
         waiting: set[Operation] = set()
-        for op in self._readers_in_order():
+        end = self._last_reader(self.seed)
+        for op in self._behind_seed():
+            if self.order[op] > end:
+                return
             makers = {self.makers.of(operand) for operand in _read_by(op)}
             if not makers & (self._members | waiting):
                 continue
@@ -193,12 +196,21 @@ class _Group:
             if may and not makers & waiting and len(self._members) < MAX_OPS:
                 self._members.add(op)
                 if not checks or not isinstance(self._read(), Refusal):
+                    end = max(end, self._last_reader(op))
                     continue
                 self._members.discard(op)
             waiting.add(op)
 
-    def _readers_in_order(self) -> Iterator[Operation]:
-        """The ops behind the seed, up to where nothing reads members any more."""
+    def _last_reader(self, op: Operation) -> int:
+        """Where the last op of the block stands that reads what `op` computes."""
+        block = self.seed.parent
+        assert block is not None
+        readers = {reader for result in op.results for reader in readers_of(result)}
+        found = (block.find_ancestor_op_in_block(reader) for reader in readers)
+        return max((self.order.get(each, 0) for each in found if each is not None), default=0)
+
+    def _behind_seed(self) -> Iterator[Operation]:
+        """The ops behind the seed in its block, in order."""
         op: Operation | None = self.seed.next_op
         while op is not None:
             if op in self.order and op.name not in ALIASES:

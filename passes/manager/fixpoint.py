@@ -97,13 +97,14 @@ def parts_of(module: ModuleOp) -> list[object]:
     pending: list[Operation] = [module]
     while pending:
         op = pending.pop()
-        parts.append(op)
-        parts += op._operands  # pyright: ignore[reportPrivateUsage]  (the view takes longer)
-        parts += op.successors
+        # Whoever changes an operand or a successor gives the op another tuple.
+        parts += (op, op._operands, op._successors)  # pyright: ignore[reportPrivateUsage]
         for attributes in (op.properties, op.attributes):
-            parts += attributes
-            parts += attributes.values()
-        parts += [result.type for result in op.results]
+            if attributes:
+                parts += attributes
+                parts += attributes.values()
+        for result in op.results:
+            parts.append(result.type)
         for region in op.regions:
             parts.append(region)
             for block in region.blocks:

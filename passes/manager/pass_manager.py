@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from xdsl.utils.exceptions import DiagnosticException
 
+from convir.analysis.structural_keys import forget_bodies
 from convir.dialects.context import new_context
 from convir.dialects.diagnostics import DiagnosticError, diagnostic_of, verify
 from convir.frontends.sources import read_source
@@ -83,7 +84,10 @@ def run(
     measured = Timing()
     with collect() as remarks:
         instruments = (_check_each(checks.append),) if check_each else ()
-        apply_passes(new_context(), module, passes, instruments=instruments, timing=measured)
+        try:
+            apply_passes(new_context(), module, passes, instruments=instruments, timing=measured)
+        finally:
+            forget_bodies()
     seconds = measured.seconds if timing else {}
     return Result(module, tuple(remarks), tuple(checks), seconds)
 

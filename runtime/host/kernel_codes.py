@@ -7,7 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from convir.lowering.loops.llvm.shared_numbers import NUMBER_BYTES, families, merge, parse
+from convir.lowering.loops.llvm.shared_numbers import (
+    NUMBER_BYTES,
+    families,
+    merge,
+    parse,
+    without_numbers,
+)
 from convir.runtime.cores import available_cores
 from convir.runtime.host.jit import AS_EMITTED, CompileOptions, object_code
 
@@ -58,11 +64,28 @@ class KernelCodes:
 
     def add_kernels(self, launches: Sequence[HostLaunch]) -> list[Placed]:
         """Where the functions of each launch are; no two launches have equal code."""
-        texts = [launch.ir for launch in launches]
-        modules = [parse(text) for text in texts]
+        alike: dict[object, list[tuple[int, str]]] = {}
+        for number, launch in enumerate(launches):
+            text = launch.ir
+            key = launch.code.is_final, without_numbers(text, launch.entries)
+            alike.setdefault(key, []).append((number, text))
+        placed: dict[int, Placed] = {}
+        for some in alike.values():
+            if len(some) == 1:  # most are, and reading one takes as long as writing it
+                ((number, text),) = some
+                placed[number] = self._alone(launches[number], text)
+            else:
+                placed |= self._shared(launches, dict(some))
+        return [placed[number] for number in range(len(launches))]
+
+    def _shared(
+        self, launches: Sequence[HostLaunch], texts: Mapping[int, str]
+    ) -> dict[int, Placed]:
+        """Where the functions are of those launches, by their numbers, whose code is in `texts`."""
+        modules = {number: parse(text) for number, text in texts.items()}
         alike: dict[object, list[int]] = {}
-        for number, (launch, module) in enumerate(zip(launches, modules, strict=True)):
-            key = launch.code.is_final, tuple(pointers_of(launch, module).items())
+        for number, module in modules.items():
+            key = tuple(pointers_of(launches[number], module).items())
             alike.setdefault(key, []).append(number)
         placed: dict[int, Placed] = {}
         for numbers in alike.values():
@@ -70,12 +93,16 @@ class KernelCodes:
                 members = [numbers[at] for at in family]
                 first = launches[members[0]]
                 if len(members) == 1:
-                    code = self.add(texts[members[0]], options_of(first), first.entries)
-                    found = [Placed(code, {name: name for name in first.entries})]
+                    found = [self._alone(first, texts[members[0]])]
                 else:
                     found = self._merged(first, [modules[member] for member in members])
                 placed |= zip(members, found, strict=True)
-        return [placed[number] for number in range(len(launches))]
+        return placed
+
+    def _alone(self, launch: HostLaunch, text: str) -> Placed:
+        """Where the functions of a launch are whose code is a module of its own."""
+        code = self.add(text, options_of(launch), launch.entries)
+        return Placed(code, {name: name for name in launch.entries})
 
     def _merged(self, first: HostLaunch, modules: list[Module]) -> list[Placed]:
         """Where the functions of the launches of a family are, of which `first` is the first."""

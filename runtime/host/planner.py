@@ -10,11 +10,12 @@ import numpy as np
 from xdsl.utils.exceptions import PassFailedException
 
 from convir.analysis.refusal import Refusal
+from convir.dialects.kernel.ops import FuncOp
 from convir.lowering.implementations import HOST, LOOPS, config_of
 from convir.lowering.kernels.host.fused_chain.launch import ChainCode, joined_ir
 from convir.lowering.kernels.host.launch import Argument, HostLaunch
 from convir.lowering.kernels.host.problem import KernelBody
-from convir.lowering.kernels.host.registry import plan_kernel
+from convir.lowering.kernels.host.registry import CONTRACTIONS, families_of, plan_kernel
 from convir.lowering.kernels.host.workspace import ALIGNMENT, layout_workspace
 from convir.lowering.loops.llvm.shared_numbers import NUMBER_BYTES
 from convir.runtime.host.jit import AS_EMITTED
@@ -31,8 +32,10 @@ from convir.runtime.program import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
+    from typing import Self
 
-    from convir.dialects.kernel import ops as kernel
+    from xdsl.dialects.builtin import ModuleOp
+
     from convir.lowering.kernels.host.launch import Buffer as Name
     from convir.lowering.kernels.host.launch import HostCode, Stage
     from convir.lowering.kernels.host.target import CpuTarget
@@ -43,14 +46,59 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-def plan_program(program: Program, cpu: CpuTarget) -> HostPlan:
+class EarlyKernels:
+    """The contractions of a program, which LLVM compiles while the rest of it is lowered.
+
+    What they launch does not depend on where their tensors lie; one whose result turns out to
+    overlap with what it reads, which loops compute, is compiled in vain.
+    """
+
+    def __init__(self, cpu: CpuTarget) -> None:
+        """Compile for `cpu`."""
+        self.codes = KernelCodes(cpu)
+        self.placed: dict[HostCode, Placed] = {}
+        self.launches: dict[FuncOp, HostLaunch] = {}
+        self._cpu = cpu
+
+    def __enter__(self) -> Self:
+        self.codes.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.codes.__exit__(*error)
+
+    def start(self, module: ModuleOp) -> None:
+        """Compile the contractions among the kernels of `module`, which are outlined."""
+        kernels: dict[HostCode, HostLaunch] = {}
+        for function in module.ops:
+            if not isinstance(function, FuncOp):
+                continue
+            config = config_of(function, HOST) or LOOPS
+            if not any(family in CONTRACTIONS for family in families_of(config)):
+                continue
+            launch = plan_kernel(KernelBody(function), config, self._cpu)
+            if isinstance(launch, HostLaunch) and not isinstance(launch.code, ChainCode):
+                self.launches[function] = launch
+                kernels.setdefault(launch.code, launch)
+        self.placed |= zip(kernels, self.codes.add_kernels(list(kernels.values())), strict=True)
+
+
+def plan_program(program: Program, cpu: CpuTarget, early: EarlyKernels | None = None) -> HostPlan:
     """Compile every kernel of `program` for `cpu`.
+
+    Args:
+        program: what is planned.
+        cpu: the processor.
+        early: those of its kernels that are compiled meanwhile.
 
     Raises:
         PassFailedException: a kernel has no code for the host.
         CompileError: LLVM refuses the code.
     """
-    kernels = _Kernels(program, cpu)
+    if early is None:
+        with EarlyKernels(cpu) as none:
+            return plan_program(program, cpu, none)
+    kernels = _Kernels(program, cpu, early)
     return plan_coded(program, cpu, kernels.launch, kernels.coded())
 
 
@@ -103,16 +151,19 @@ def plan_coded(
 class _Kernels:
     """Plans and compiles the kernels of one program."""
 
-    def __init__(self, program: Program, cpu: CpuTarget) -> None:
+    def __init__(self, program: Program, cpu: CpuTarget, early: EarlyKernels) -> None:
         self._program = program
         self._cpu = cpu
-        self._launches: dict[tuple[kernel.FuncOp, tuple[int, ...], bool], HostLaunch] = {}
+        self._early = early
+        self._launches: dict[tuple[FuncOp, tuple[int, ...], bool], HostLaunch] = {
+            (function, (), False): launch for function, launch in early.launches.items()
+        }
 
     def coded(self) -> Coded:
         """All of them, compiled."""
-        with KernelCodes(self._cpu) as codes:
-            placed = self._place_codes(codes)
-            return Coded(placed, codes.compiled(), tuple(codes.numbers))
+        codes = self._early.codes
+        placed = self._place_codes(codes)
+        return Coded(placed, codes.compiled(), tuple(codes.numbers))
 
     def _place_codes(self, codes: KernelCodes) -> dict[HostCode, Placed]:
         """Where the code of each launch is: equal codes are compiled once."""
@@ -120,14 +171,14 @@ class _Kernels:
         # Contractions take LLVM longest: it is at work on them while the loops are planned.
         loops = [call for call in calls if self._config(call) == LOOPS]
         others = [call for call in calls if self._config(call) != LOOPS]
-        placed: dict[HostCode, Placed] = {}
+        placed = dict(self._early.placed)
         chains: dict[ChainCode, None] = {}
         for some in (others, loops):
             kernels: dict[HostCode, HostLaunch] = {}
             for launch in map(self.launch, some):
                 if isinstance(launch.code, ChainCode):
                     chains[launch.code] = None
-                else:
+                elif launch.code not in placed:
                     kernels.setdefault(launch.code, launch)
             placed |= zip(kernels, codes.add_kernels(list(kernels.values())), strict=True)
         if chains:  # those that differ in numbers share their functions

@@ -8,7 +8,11 @@ import pytest
 from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import FloatAttr, f32
 
-from convir.analysis.structural_keys import forget_bodies, once_for_equal_bodies
+from convir.analysis.structural_keys import (
+    StructuralKeys,
+    forget_bodies,
+    once_for_equal_bodies,
+)
 from convir.dialects.context import parse_module
 
 if TYPE_CHECKING:
@@ -44,3 +48,12 @@ def test_only_what_bodies_compute_and_arguments_decide_what_is_read() -> None:
     assert [read(first, 1), read(function(1), 1)] == [2, 1]
     forget_bodies()
     assert read(function(1), 1) == 4
+
+
+def test_keys_of_different_bodies_are_never_equal_whatever_is_forgotten() -> None:
+    first = StructuralKeys().of_regions(function(1))
+    assert StructuralKeys().of_regions(function(1)) == first
+    forget_bodies()
+    second = StructuralKeys().of_regions(function(2))
+    assert first != second
+    assert StructuralKeys().of_regions(function(2)) == second

@@ -91,3 +91,19 @@ compile(text, device="host")
 assert not gc.isenabled() and gc.get_freeze_count()
 """
     run(report, tmp_path / "other")
+
+
+def test_garbage_is_bounded(tmp_path: Path) -> None:
+    report = """
+import convir.api.compile as module
+collected = []
+gc.callbacks.append(lambda phase, info: collected.append((phase, info["generation"])))
+collected.clear()
+module._GARBAGE.leave()
+assert not collected
+module.MOST_GARBAGE = 0
+kept = [[] for _ in range(10)]
+module._GARBAGE.leave()
+assert collected == [("start", 2), ("stop", 2)], collected
+"""
+    run("gc.disable()\n" + report, tmp_path)

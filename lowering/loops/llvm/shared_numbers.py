@@ -32,6 +32,8 @@ NUMBERS = "%shared.numbers"
 _NAME = r'(?:"[^"]*"|[-\w.$]+)'
 _LITERAL = re.compile(r"(?<![\w%@.\"-])-?\d+(?![\w.\"])")
 """An integer that is not a part of a name, a type or a float."""
+_SPLITTING = re.compile(f"({_LITERAL.pattern})")
+_ANY_TABLE = re.compile(r" = internal constant \[\d+ x i64\] \[[^\]]*\]")
 _SYMBOL = re.compile(f"@{_NAME}")
 _DEFINED = re.compile(rf"^(?:define [^@]*)?(@{_NAME})(?=\(| =)", re.MULTILINE)
 _DEFINITION = re.compile(r"^define [^@]*(?P<name>@s\d+)\((?P<arguments>[^()]*)\)")
@@ -120,9 +122,20 @@ def parse(ir: str) -> Module:
     text = _SYMBOL.sub(lambda found: symbols.get(found[0], found[0]), ir)
     tables = {found["name"]: _elements(found["elements"]) for found in _TABLE.finditer(text)}
     text = _TABLE.sub(r"\g<head>[]", text)
-    integers = tuple(map(int, _LITERAL.findall(text)))
+    parts = _SPLITTING.split(text)
     plain = {name[1:].strip('"'): symbol for name, symbol in symbols.items()}
-    return Module(tuple(_LITERAL.split(text)), integers, plain, tables)
+    return Module(tuple(parts[::2]), tuple(map(int, parts[1::2])), plain, tables)
+
+
+def without_numbers(ir: str, entries: Iterable[str]) -> bytes:
+    """What is equal of modules that may be merged, and of few others: quicker than to parse them.
+
+    Other names than those of the `entries` keep modules apart where they differ in more than
+    digits.
+    """
+    for name in entries:
+        ir = ir.replace(f"@{name}(", "@(").replace(f'@"{name}"(', "@(")
+    return _ANY_TABLE.sub("", ir).encode().translate(None, b"-0123456789")
 
 
 def _elements(text: str) -> tuple[int, ...]:

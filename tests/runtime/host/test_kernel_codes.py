@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from convir.api.build import Build
 from convir.api.compile import compile as convir_compile
+from convir.api.sources import source_of
 from convir.lowering.kernels.host.launch import HostLaunch, Stage
 from convir.lowering.kernels.host.loops.launch import LoopCode
 from convir.lowering.kernels.host.target import target
+from convir.runtime.devices import HOST, Device
 from convir.runtime.host.device import HostProgram
 from convir.runtime.host.kernel_codes import KernelCodes
 from convir.runtime.host.plan import KernelLaunch
+from convir.runtime.host.planner import EarlyKernels, plan_program
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,6 +86,16 @@ def test_layers_of_many_sizes_share_code_and_compute_their_own():
         for i, result in enumerate(executable(*inputs)):
             x, w = inputs[2 * i], inputs[2 * i + 1]
             np.testing.assert_array_equal(result, x @ w[0, 0])
+
+
+def test_contractions_are_compiled_while_their_program_is_lowered():
+    build = Build(source_of(text([64, 96, 160]), (), 1.0), None, "default", Device(HOST), None)
+    with EarlyKernels(target()) as early:
+        program = build.program(outlined=early.start)
+        assert len(early.launches) == len(early.placed) == 3
+        plan = plan_program(program, target(), early)
+    late = plan_program(build.program(), target())
+    assert (plan.codes, plan.steps, plan.numbers) == (late.codes, late.steps, late.numbers)
 
 
 def test_kernels_without_different_numbers_get_no_pointer():

@@ -7,7 +7,7 @@ import ctypes
 import numpy as np
 import pytest
 
-from convir.lowering.loops.llvm.shared_numbers import families, merge, parse
+from convir.lowering.loops.llvm.shared_numbers import families, merge, parse, without_numbers
 from convir.runtime.host.jit import compile_ir
 
 MODULE = """
@@ -53,6 +53,16 @@ done:
 
 def module(entry: str, a: int, b: int, first: int = 0, divisor: int = 3, room: int = 64) -> str:
     return MODULE.format(entry=entry, a=a, b=b, first=first, divisor=divisor, room=room)
+
+
+@pytest.mark.fast
+def test_modules_that_may_be_merged_are_equal_without_their_numbers() -> None:
+    some = module("f", 1, 2), module("g", -3, 40, 5, 7, 128)
+    assert without_numbers(some[0], ["f"]) == without_numbers(some[1], ["g"])
+    longer = some[0].replace("[3 x i64] [i64 1,", "[4 x i64] [i64 8, i64 1,")
+    assert without_numbers(longer, ["f"]) == without_numbers(some[0], ["f"])
+    other = some[0].replace("%y = add", "%y = sub")
+    assert without_numbers(other, ["f"]) != without_numbers(some[0], ["f"])
 
 
 def expected(a: int, b: int, first: int = 0) -> list[int]:
