@@ -13,15 +13,14 @@ from xdsl.utils.exceptions import DiagnosticException
 from convir.dialects.context import new_context
 from convir.dialects.kernel import ops as kernel
 from convir.dialects.rt import ops as rt
-from convir.lowering.implementations import GEMM, HOST, config_of
-from convir.lowering.kernels.host.target import target as cpu_target
+from convir.lowering.implementations import GEMM, config_of
 from convir.lowering.pipeline import lowering_passes
 from convir.passes.manager.pass_manager import Timing, apply_passes
 from convir.passes.manager.remarks import collect
 from convir.report.kernels import code_of, kernel_of
 from convir.report.programs import calls_in, ends_of, graph_of
 from convir.report.recorder import Recorder, Step
-from convir.report.roofs import bytes_of_us, floor_of, flops_of_us, name_of
+from convir.report.roofs import bytes_of_us, floor_of, flops_of_us, machine_of, name_of
 from convir.report.texts import Texts, origin_of
 from convir.runtime.program import Gemm, Launch, Space
 from convir.runtime.read_program import read_program
@@ -65,7 +64,7 @@ class Collector:
     @property
     def machine(self) -> Machine:
         """What kernels are chosen for."""
-        return cpu_target() if self.device.kind == HOST else self.device.gpu
+        return machine_of(self.device)
 
     @contextmanager
     def _counted(self) -> Generator[None]:

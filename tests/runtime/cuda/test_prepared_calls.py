@@ -1,8 +1,9 @@
-"""Prepared calls without a GPU: what they enqueue, by a CuPy that writes it down."""
+"""Prepared and traced calls without a GPU: what they enqueue, by a CuPy that writes it down."""
 
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +17,7 @@ from convir.runtime.cuda import toolkit
 from convir.runtime.cuda.device import CudaProgram
 from convir.runtime.cuda.plan import CudaPlan, PlannedLaunch
 from convir.runtime.program import Buffer, Copy, Fill, Program, Space, StreamSpec, TensorSpec
+from convir.runtime.trace.cuda import traced_on_gpu
 
 F32 = np.dtype(np.float32)
 SPEC = TensorSpec((64,), F32)
@@ -124,3 +126,51 @@ def test_a_thread_that_has_no_context(enqueued: Enqueued) -> None:
     call.run([4096, 8192], 65536, 7)
     assert enqueued.index(("use", 1)) < enqueued.index(("kernel", 7))
     assert enqueued.count(("kernel", 7)) == 1
+
+
+class Clock:
+    """A GPU whose clock ticks a µs with whatever is recorded."""
+
+    def __init__(self) -> None:
+        self.ticks = 0
+
+    def event(self) -> Any:
+        """An event of CuPy's."""
+        found = SimpleNamespace(at=None)
+
+        def record(stream: Any) -> None:
+            assert stream.ptr == 5
+            self.ticks += 1
+            found.at = self.ticks
+
+        found.record = record
+        return found
+
+
+def test_a_traced_call_has_events_around_each_step(enqueued: Enqueued) -> None:
+    planned = replace(plan(), calls=((1,), (0,), (2, 3)))
+    program = CudaProgram.of_plan(planned, no_program, 0)
+    clock = Clock()
+
+    def memory(*_: object) -> Any:
+        return SimpleNamespace(ptr=1 << 12, data=SimpleNamespace(ptr=1 << 12))
+
+    def elapsed_ms(begin: Any, end: Any) -> float:
+        return (end.at - begin.at) / 1e3
+
+    program.arrays.zeros = memory
+    cuda = program.arrays.cuda
+    cuda.Event, cuda.get_elapsed_time, cuda.alloc = clock.event, elapsed_ms, memory
+    source: Any = memory()
+    out: Any = SimpleNamespace(data=SimpleNamespace(ptr=1 << 14))
+    found = traced_on_gpu(program, [source], [out])
+    assert [each.calls for each in found] == [(1,), (0,), (2, 3)]
+    assert {each.track for each in found} == {"CUDA stream 0x5"}
+    assert [each.end - each.begin for each in found] == [1000] * 3
+    assert [each.begin - found[0].begin for each in found] == [0, 2000, 4000]
+    assert found[2].args == {"kernels": ["k: grid 1x1x1, block 32x1x1, 0 bytes of shared memory"]}
+    assert [each[0] for each in enqueued] == ["clear", "copy", "kernel"]
+    # The program itself runs without events.
+    before = clock.ticks
+    program.run([source], [out])
+    assert clock.ticks == before
