@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import time
+from functools import partial
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from convir.runtime.cuda.capture import captured
 from convir.runtime.cuda.plan import PlannedLaunch
 from convir.runtime.trace.slices import STEP, Slice
 
@@ -15,7 +18,11 @@ if TYPE_CHECKING:
     from convir.runtime.cuda.plan import Step
     from convir.runtime.program import Array
 
-_NS_OF_MS = 1_000_000
+_NS_OF_MS, _US_OF_MS = 1_000_000, 1_000
+_REPEATS = 20
+"""How often a graph runs a step, so that launching the graph itself does not count."""
+_RUNS = 5
+"""How often a graph is timed."""
 
 
 def traced_on_gpu(
@@ -59,6 +66,48 @@ def traced_on_gpu(
         calls, args = program.plan.calls[number], _launched(program.plan.steps[number])
         slices.append(Slice("", STEP, track, at(before), at(after), calls, args))
     return slices
+
+
+def steps_us(
+    program: CudaProgram, inputs: Sequence[Array], outputs: Sequence[Array]
+) -> dict[tuple[int, ...], float]:
+    """µs of the steps of each call, each repeated in a graph of its own, on what a run left.
+
+    Args:
+        program: what is measured.
+        inputs: dense CuPy arrays of its shapes and dtypes.
+        outputs: likewise.
+    """
+    cuda = program.arrays.cuda
+    cuda.get_current_stream().synchronize()
+    with cuda.Stream(non_blocking=True) as stream:
+        memory = inputs, outputs, program.new_arena(), program.new_states()
+        program.run_in(*memory)
+        stream.synchronize()
+        found: dict[tuple[int, ...], float] = {}
+        for number, calls in enumerate(program.plan.calls):
+            alone = program.watched(partial(_repeated, number))
+            graph = captured(cuda, stream, lambda alone=alone: alone.run_in(*memory))
+            times: list[float] = []
+            for _ in range(_RUNS):
+                begin, end = cuda.Event(), cuda.Event()
+                begin.record(stream)
+                graph.launch(stream)
+                end.record(stream)
+                end.synchronize()
+                times.append(cuda.get_elapsed_time(begin, end) * _US_OF_MS / _REPEATS)
+            found[calls] = found.get(calls, 0.0) + median(times)
+    return found
+
+
+def _repeated(wanted: int, number: int, step: RawStep) -> RawStep:
+    """The wanted step several times, and nothing instead of any other."""
+
+    def run(memories: Sequence[int], stream: int) -> None:
+        for _ in range(_REPEATS if number == wanted else 0):
+            step(memories, stream)
+
+    return run
 
 
 def _launched(step: Step) -> Mapping[str, Any]:
