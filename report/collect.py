@@ -13,15 +13,15 @@ from xdsl.utils.exceptions import DiagnosticException
 from convir.dialects.context import new_context
 from convir.dialects.kernel import ops as kernel
 from convir.dialects.rt import ops as rt
-from convir.lowering.implementations import GEMM, HOST, config_of
-from convir.lowering.kernels.host.target import target as cpu_target
+from convir.lowering.implementations import GEMM, config_of
 from convir.lowering.pipeline import lowering_passes
 from convir.passes.manager.pass_manager import Timing, apply_passes
 from convir.passes.manager.remarks import collect
 from convir.report.kernels import code_of, kernel_of
+from convir.report.measure import measured_calls
 from convir.report.programs import calls_in, ends_of, graph_of
 from convir.report.recorder import Recorder, Step
-from convir.report.roofs import bytes_of_us, floor_of, flops_of_us, name_of
+from convir.report.roofs import bytes_of_us, floor_of, flops_of_us, machine_of, name_of
 from convir.report.texts import Texts, origin_of
 from convir.runtime.program import Gemm, Launch, Space
 from convir.runtime.read_program import read_program
@@ -57,6 +57,8 @@ class Collector:
     texts: Texts = field(default_factory=Texts)
     failure: str = ""
     """Why there is no program; empty where there is one."""
+    measures: bool = False
+    """Whether the program runs, to measure its calls; the device is one of this machine's."""
     _recorder: Recorder | None = None
     _kernels: dict[str, Kernel] = field(default_factory=dict[str, "Kernel"])
     _seconds: float = 0.0
@@ -65,7 +67,7 @@ class Collector:
     @property
     def machine(self) -> Machine:
         """What kernels are chosen for."""
-        return cpu_target() if self.device.kind == HOST else self.device.gpu
+        return machine_of(self.device)
 
     @contextmanager
     def _counted(self) -> Generator[None]:
@@ -160,7 +162,11 @@ class Collector:
             self._recorder.checked(found)
 
     def data(self, module: ModuleOp) -> Record:
-        """The report of a module that is lowered, or that could not be."""
+        """The report of a module that is lowered, or that could not be.
+
+        Raises:
+            PassFailedException, CompileError, GpuMemoryError: it cannot be measured.
+        """
         with self._counted():
             programs = [] if self.failure else self._programs(module)
             recorder = self._recorder
@@ -207,13 +213,15 @@ class Collector:
         graph = graph_of(program, ops)
         library = self._library_calls(function.sym_name.data)
         nodes: list[Record] = []
+        untimed = [None] * len(program.calls)
+        times = measured_calls(program, self.device) if self.measures else untimed
         for number, (call, op) in enumerate(zip(program.calls, ops, strict=True)):
             callee = call.kernel if isinstance(call, Launch) else None
             if isinstance(call, Gemm) and library:
                 callee = library.pop(0)
             found = None if callee is None else self._kernel(callee, call, module)
             nodes.append({"number": number, **self._node(call, op, found)})
-            nodes[-1] |= asdict(graph.calls[number])
+            nodes[-1] |= {"measured": times[number], **asdict(graph.calls[number])}
         return {
             "name": program.name,
             "arenaBytes": program.arena_bytes,
@@ -265,7 +273,6 @@ class Collector:
             "origin": origin,
             "origins": origins,
             "us": None if found is None else found.decision.us,
-            "measured": None,
             "flops": flops,
             "bytes": sum(each.nbytes for each in (*reads, *writes)),
             "floor": floor.us,

@@ -70,11 +70,12 @@ def explain(
     size: float = 1.0,
     allow_tf32: bool = False,
     check_each: bool = False,
+    measure: bool = False,
     census: Sequence[Record] | None = None,
 ) -> Report:
     """Compile a function once more, and say what each pass did and why each kernel was chosen.
 
-    Nothing is run, and no machine code is made.
+    Nothing is run, and no machine code is made, unless `measure` asks for it.
 
     Args:
         source: what `convir.compile` takes.
@@ -88,22 +89,28 @@ def explain(
         size: which of the models that a .nam file contains, from 0 (the smallest) to 1.
         allow_tf32: whether a GPU may round what it multiplies in f32 to TF32.
         check_each: whether each pass that changes something is checked on the NumPy reference.
+        measure: whether the program is compiled and run on random inputs, and the report has what
+            each kernel takes on `device`, which must be one of this machine's: on one thread of the
+            CPU, as predictions are, or on the GPU.
         census: rows of `convir.pytorch` that the report shows besides: what `--census FILE.json`
             has written.
 
     Raises:
         DiagnosticError: the source is not valid IR, a pass failed, or a check did.
-        PassFailedException: there is no such function.
+        PassFailedException: there is no such function, or a kernel has no code for the device.
+        CompileError: a toolchain refused the code of what is measured.
         OSError: a file of text cannot be read.
         TypeError: an argument is of a type that means nothing here.
-        ValueError: `device` names no device.
+        ValueError: `device` names no device, or one that is not this machine's is to be measured.
         NoGpuError: a GPU was asked for by name and cannot be used.
+        GpuMemoryError: what is measured does not fit on the GPU.
     """
     check_pipeline(pipeline)
     check_type("device", device, str, "the name of a device or a GPU")
     check_type("function", function, str | None, "the name of a function")
     check_shapes(shapes)
     check_fraction("size", size)
+    check_type("measure", measure, bool, "True or False")
     found = planned_device(device)
     build = Build(
         source_of(source, shapes, size, values),
@@ -114,7 +121,12 @@ def explain(
         allow_tf32=allow_tf32,
     )
     module = build.copy()
-    collector = Collector(title_of(source), found)
+    if measure and found.model is not None:
+        raise ValueError(
+            f"measure=True runs the program, and device={device!r} only plans it: 'cuda' is this "
+            "machine's GPU, 'cpu' its CPU"
+        )
+    collector = Collector(title_of(source), found, measures=measure)
     instruments = (collector.check_each(),) if check_each else ()
     collector.run(module, build.passes, workspace_bytes, instruments)
     report = collector.data(module)

@@ -70,8 +70,9 @@ def page_of(report: Record) -> str:
 def _summary(report: Record) -> str:
     nodes = [node for program in report["programs"] for node in program["nodes"]]
     total = sum(map(time_of, nodes))
-    untimed = sum(1 for node in nodes if not time_of(node))
-    how = "measured" if any(node["measured"] for node in nodes) else "predicted"
+    untimed = sum(not time_of(node) for node in nodes)
+    is_measured = any(node["measured"] for node in nodes)
+    how = "measured" if is_measured else "predicted"
     parts = [f"for {report['device']} ({report['machine']})"]
     parts += [f"{len(report['steps'])} passes"] if report["steps"] else []
     if nodes:
@@ -79,6 +80,12 @@ def _summary(report: Record) -> str:
         rest = f" and {untimed} launches that nothing predicts" if untimed else ""
         parts.append(f"{len(nodes)} calls of {len(report['kernels'])} kernels")
         parts.append(f"{us_text(total)} {how}{rest}")
+        if is_measured:
+            rest = sum(node["us"] is None for node in nodes)
+            but = f" without {rest} that nothing predicts" if rest else ""
+            parts.append(f"{us_text(sum(node['us'] or 0.0 for node in nodes))} predicted{but}")
+            floor = sum(node["floor"] for node in nodes)
+            parts.append(f"{floor / total:.0%} of the roofline")
         parts.append(f"{flops_text(sum(node['flops'] for node in nodes))}")
         parts.append(f"an arena of {bytes_text(arena)}")
     failure = report["failure"]
@@ -231,9 +238,11 @@ def _call(report: Record, place: int, node: Record, longest: float) -> str:
     written = ", ".join(tensors[number]["sizes"] for number in node["writes"])
     time = time_of(node)
     share = f"{node['floor'] / time:.0%} of the roofline" if time else ""
-    how = "measured" if node["measured"] else "predicted" if node["us"] else ""
+    measured = f"{us_text(node['measured'])} measured" if node["measured"] else ""
+    predicted = f"{us_text(node['us'])} predicted" if node["us"] else us_text(None)
     words = [
-        us_text(node["measured"] or node["us"]) + f" {how}",
+        measured,
+        predicted if node["us"] or not measured else "",
         share,
         bytes_text(node["bytes"]),
         f"→ {written}",

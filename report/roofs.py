@@ -5,18 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from convir.lowering.implementations import HOST
 from convir.lowering.kernels.host.target import CpuTarget
+from convir.lowering.kernels.host.target import target as cpu_target
 from convir.lowering.kernels.target import Target
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from convir.runtime.devices import Device
     from convir.runtime.program import Buffer
 
 Machine: TypeAlias = Target | CpuTarget
 
 _MULTIPLY_ADD_FLOPS = 2
 _F64_BITS, _F32_BITS = 64, 32
+
+
+def machine_of(device: Device) -> Machine:
+    """What kernels for a device are chosen for."""
+    return cpu_target() if device.kind == HOST else device.gpu
 
 
 @dataclass(frozen=True)

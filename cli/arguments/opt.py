@@ -50,8 +50,8 @@ def _take_pass_flags(flags: PassFlags, options: argparse.Namespace) -> None:
 def _check_html(options: argparse.Namespace) -> None:
     """Refuse what goes with a page, without one, and what a page does not show."""
     if options.html is None:
-        if options.inputs or options.census is not None:
-            raise UsageError("--input and --census are for --html FILE")
+        if options.inputs or options.census is not None or options.measure:
+            raise UsageError("--input, --census and --measure are for --html FILE")
     elif options.split_input_file:
         raise UsageError("--html shows one module: it cannot be combined with --split-input-file")
 
@@ -183,6 +183,12 @@ def _add_report_options(parser: ArgumentParser) -> None:
         default=[],
         metavar="SHAPE",
         help="with --html, the shape of an input of a model with open sizes, once for each input",
+    )
+    add(
+        "--measure",
+        action="store_true",
+        help="with --html, compile and run the program on random inputs, and show what each kernel "
+        "takes beside what was predicted",
     )
     add(
         "--census",

@@ -106,6 +106,12 @@ def _parser() -> ArgumentParser:
         help="compare with the input module on the reference, and with the convolution that the "
         "module was imported from; exit 1 past the tolerance",
     )
+    add(
+        "--trace",
+        metavar="FILE",
+        help="write when each kernel ran on each thread, or on the GPU, in a second call on the "
+        "device: JSON for Perfetto (ui.perfetto.dev) or chrome://tracing",
+    )
     parser.add_model_size()
     add("--debug", action="store_true", help="show the traceback behind an error")
     return parser

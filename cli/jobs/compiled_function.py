@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from convir.api.compile import compile as compile_module
 from convir.cli.arguments.parser import UsageError
+from convir.cli.files.streams import write_output
 from convir.reference import find_function
 from convir.reference.ops.programs import is_program
 from convir.runtime.cuda.toolkit import NoGpuError
@@ -28,13 +29,16 @@ def run_compiled(
     device: str,
     workspace_bytes: int | None,
     pipeline: str,
+    trace: str | None = None,
 ) -> tuple[Array, ...]:
     """The results of a function on tensors, or of an `rt` program as it stands, on `device`.
 
     `pipeline` runs on a function on tensors first, and `workspace_bytes` bounds its temporaries.
+    With `trace` there is a second call, of which that file says what ran when.
 
     Raises:
-        UsageError: there is no such device, it cannot be used here, or a program is given a budget.
+        UsageError: there is no such device, it cannot be used here, a program is given a budget, or
+            the trace cannot be written.
         DiagnosticException: the device cannot run the function.
         CompileError: a toolchain refused generated code.
         GpuMemoryError: the GPU has too little memory left.
@@ -42,10 +46,20 @@ def run_compiled(
     try:
         executable = _compiled(module, function, device, workspace_bytes, pipeline)
         returned = executable(*arguments)
+        if trace is not None:
+            write_output(trace, _traced(executable, arguments))
     except NoGpuError as error:
         raise UsageError(f"--device {device}: {error}") from error
     results = (returned,) if len(executable.outputs) == 1 else cast("tuple[Any, ...]", returned)
     return tuple(map(on_the_host, results))
+
+
+def _traced(executable: Executable, arguments: Sequence[Array]) -> str:
+    """A trace of one call."""
+    from convir.report.trace import trace_text  # noqa: PLC0415  (takes a while to import)
+    from convir.runtime.trace.call import traced_call  # noqa: PLC0415
+
+    return trace_text(executable, traced_call(executable, arguments))
 
 
 def _compiled(

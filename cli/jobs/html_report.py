@@ -7,18 +7,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from xdsl.utils.exceptions import PassFailedException
+
 from convir.cli.arguments.parser import STREAM, UsageError
 from convir.cli.arguments.stages import STAGES, TENSOR
 from convir.cli.files.model_files import is_model, shape_of
 from convir.cli.files.streams import STDIN_NAME, write_output
 from convir.cli.jobs.plan import device_of
+from convir.dialects.diagnostics import Diagnostic, DiagnosticError, one_line
 from convir.frontends.sources import is_line, read_source
 from convir.lowering.kernels.target import DEFAULT_TARGET
 from convir.passes.manager.pass_manager import Timing
 from convir.report.collect import Collector
 from convir.report.explain import title_of
 from convir.report.page import page_of
-from convir.runtime.devices import Device
+from convir.report.roofs import name_of
+from convir.runtime.compile_error import CompileError
+from convir.runtime.cuda.toolkit import GpuMemoryError, NoGpuError
+from convir.runtime.devices import CUDA, Device, find_device
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -46,11 +52,14 @@ class HtmlReport:
         """The page that a command line asks for.
 
         Raises:
-            UsageError: the census cannot be read.
+            UsageError: the census cannot be read, or the device is not this machine's.
         """
         name = STDIN_NAME if options.file == STREAM else title_of(options.file)
         device = Device(device_of(options), 0, DEFAULT_TARGET)
-        return HtmlReport(options, Collector(name, device), _census(options.census))
+        if options.measure:
+            _require_here(device)
+        collector = Collector(name, device, measures=options.measure)
+        return HtmlReport(options, collector, _census(options.census))
 
     @property
     def reads_model(self) -> bool:
@@ -80,6 +89,7 @@ class HtmlReport:
 
         Raises:
             UsageError: the file cannot be written.
+            DiagnosticError: the program cannot be measured.
         """
         if self.recorder is None:
             self.start(module, [], Timing())
@@ -87,8 +97,25 @@ class HtmlReport:
         done = STAGES.index(reached[-1]) - STAGES.index(TENSOR) if reached else 0
         lowered = module.clone()
         self.collector.lower(lowered, self.options.workspace_bytes, done=done)
-        report = self.collector.data(lowered)
+        try:
+            report = self.collector.data(lowered)
+        except (CompileError, PassFailedException, GpuMemoryError) as error:
+            told = f"--measure: {one_line(error)}"
+            raise DiagnosticError(Diagnostic(self.collector.name, 0, 0, "error", told)) from error
         write_output(self.options.html, page_of({**report, "census": self.census}))
+
+
+def _require_here(device: Device) -> None:
+    """Refuse to measure on a device that this machine has not, or has another model of."""
+    try:
+        gpu = find_device(device.kind).gpu
+    except NoGpuError as error:
+        raise UsageError(f"--measure: {error}") from error
+    if device.kind == CUDA and gpu != device.gpu:
+        raise UsageError(
+            f"--measure: this machine's GPU is {name_of(gpu)}, the page is for "
+            f"{name_of(device.gpu)}; convir.explain(…, device='cuda', measure=True) is for this one"
+        )
 
 
 def _census(path: str | None) -> list[Record]:

@@ -79,6 +79,8 @@ def run_file(options: Namespace) -> int:
         options.device = options.device or REFERENCE
         if options.device == REFERENCE and options.workspace_bytes is not None:
             raise UsageError(f"--workspace-bytes is for devices, not for the {REFERENCE}")
+        if options.device == REFERENCE and options.trace is not None:
+            raise UsageError(f"--trace is for devices, not for the {REFERENCE}")
         return _run(options, name, reporter)
     except CompileError as error:
         report_traceback(debug=options.debug)
@@ -95,7 +97,7 @@ def run_file(options: Namespace) -> int:
 def _run(options: Namespace, name: str, reporter: Reporter) -> int:
     passes = _passes(options)
     paths = output_paths(options.outputs)
-    for path in paths:
+    for path in paths if options.trace is None else (*paths, options.trace):
         check_writable(path)
     module = _module(options, name, reporter)
     function = _function(module, options.function)
@@ -211,6 +213,7 @@ def _execute(
         device,
         options.workspace_bytes,
         "" if is_told else DEFAULT_PIPELINE,
+        options.trace,
     )
     return results, (EXACT,) * len(results)
 

@@ -40,9 +40,9 @@ def run_stream(options: Namespace, name: str) -> int:
 
     if len(options.inputs) != 1 or len(options.outputs) != 1:
         raise UsageError(f"{name}: a stream has one --input and one --output: .wav or .npy files")
-    unused = (options.passes, options.function, options.workspace_bytes)
+    unused = (options.passes, options.function, options.workspace_bytes, options.trace)
     if options.check or any(option is not None for option in unused):
-        refused = "--check, -p, --function and --workspace-bytes"
+        refused = "--check, -p, --function, --workspace-bytes and --trace"
         raise UsageError(f"{name}: {refused} are not for streams")
     source, target = (value.removeprefix("@") for value in (*options.inputs, *options.outputs))
     for path in (source, target):

@@ -71,6 +71,7 @@ def written(plan: CudaPlan, starts: Sequence[int]) -> dict[str, Json]:
         "steps": [_written_step(step, numbers) for step in plan.steps],
         "stream": written_stream(plan.stream),
         "summary": plan.summary,
+        "calls": plan.calls,
     }
 
 
@@ -114,6 +115,7 @@ def read(
         stream(header["stream"]),
         tuple(map(text, as_list(header["summary"]))),
         {source: Cubin(key) for key, source in codes},
+        tuple(map(sizes, as_list(header["calls"]))),
     )
 
 

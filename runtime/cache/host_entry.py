@@ -51,6 +51,7 @@ def written(plan: HostPlan, starts: Sequence[int]) -> dict[str, Json]:
         "constants": written_constants(plan.constants, starts[len(plan.codes) :]),
         "packings": [*map(_written_step, plan.packings)],
         "steps": [*map(_written_step, plan.steps)],
+        "calls": plan.calls,
         "stream": written_stream(plan.stream),
     }
 
@@ -86,6 +87,7 @@ def read(
         stream=stream(header["stream"]),
         function=text(header["function"]),
         numbers=_numbers(header["numbers"], memories.kept_bytes),
+        calls=sizes(header["calls"]),
     )
 
 

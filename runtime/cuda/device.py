@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -45,7 +46,7 @@ ALIGNMENT = 256
 _NO_CONTEXT = "CUDA_ERROR_INVALID_CONTEXT"
 """What the driver says in a thread whose GPU is none yet."""
 
-_Step: TypeAlias = "Callable[[Sequence[int], int], None]"
+RawStep: TypeAlias = "Callable[[Sequence[int], int], None]"
 """Enqueues something: takes where each memory begins, and the stream."""
 
 
@@ -253,6 +254,12 @@ class CudaProgram:
         """The program, so many times in a row, as a CUDA graph with memory of its own."""
         return CudaGraph(self, calls)
 
+    def watched(self, watch: Callable[[int, RawStep], RawStep]) -> CudaProgram:
+        """The same program, which runs what `watch` makes of each step and its number."""
+        found = copy(self)
+        found._steps = [watch(number, step) for number, step in enumerate(self._steps)]
+        return found
+
     def new_arena(self) -> Any:
         """Memory for the temporaries of one call at a time."""
         return self.arrays.empty(max(1, self.plan.arena_bytes), "u1")
@@ -284,7 +291,7 @@ class CudaProgram:
     def _place(self, buffer: Buffer) -> Place:
         return self._first[buffer.space] + buffer.index, buffer.offset
 
-    def _step(self, call: Step) -> tuple[_Step, list[_Step]]:
+    def _step(self, call: Step) -> tuple[RawStep, list[RawStep]]:
         """What enqueues a call, and what does so where all arrays are aligned."""
         match call:
             case Fill():
@@ -297,14 +304,14 @@ class CudaProgram:
                 return self._launch(call)
         return step, [step]
 
-    def _gemm(self, call: Gemm) -> _Step:
+    def _gemm(self, call: Gemm) -> RawStep:
         gemm = CublasGemm(call)
         self._numbers.append(lambda: None)
         (a, x), (b, y), (c, z) = (self._place(each) for each in (call.a, call.b, call.c))
         arena, workspace = self._first[Space.ARENA], self.plan.workspace_offset
         return lambda m, stream: gemm(m[a] + x, m[b] + y, m[c] + z, m[arena] + workspace, stream)
 
-    def _copy(self, call: Copy) -> _Step:
+    def _copy(self, call: Copy) -> RawStep:
         (source, begin), (out, start) = self._place(call.source), self._place(call.out)
         copy, size = self.arrays.cuda.runtime.memcpyAsync, call.out.nbytes
         self._numbers.append(lambda: (COPY, out, start, source, begin, size))
@@ -317,7 +324,7 @@ class CudaProgram:
 
         return run
 
-    def _fill(self, call: Fill) -> _Step:
+    def _fill(self, call: Fill) -> RawStep:
         (memory, offset), out = self._place(call.out), call.out
         cuda, ndarray = self.arrays.cuda, self.arrays.ndarray
         clear = cuda.runtime.memsetAsync
@@ -334,10 +341,10 @@ class CudaProgram:
 
         return fill
 
-    def _launch(self, planned: PlannedLaunch) -> tuple[_Step, list[_Step]]:
+    def _launch(self, planned: PlannedLaunch) -> tuple[RawStep, list[RawStep]]:
         code, places = self._code, planned.places
         kernels = [LoadedKernel(each, places, code.function(each)) for each in planned.kernels]
-        aligned: list[_Step] = [kernel.launch for kernel in kernels]
+        aligned: list[RawStep] = [kernel.launch for kernel in kernels]
         self._numbers += [kernel.numbers for kernel in kernels]
         if planned.call is None:
             (kernel,) = kernels

@@ -64,6 +64,8 @@ class CudaPlan:
     """What each call is, in a word."""
     cubins: Mapping[str, Cubin] = field(default_factory=lambda: dict[str, Cubin](), repr=False)
     """The code of each source; empty before it is compiled."""
+    calls: tuple[tuple[int, ...], ...] = ()
+    """Which calls of the program each step is of."""
 
     @property
     def sources(self) -> tuple[str, ...]:

@@ -53,7 +53,14 @@ def plan_program(
         PassFailedException: a kernel has no code for the GPU.
     """
     planner = _Planner(program, gpu, launches or (lambda call: launch_plan(call, gpu)))
-    steps = [step for run in in_runs(program.calls) for step in planner.steps(run)]
+    numbers = {id(call): number for number, call in enumerate(program.calls)}
+    steps: list[Step] = []
+    calls: list[tuple[int, ...]] = []
+    for run in in_runs(program.calls):
+        made, run_calls = planner.steps(run), [numbers[id(call)] for call in run]
+        steps += made
+        # One step each, or one for all.
+        calls += [(n,) for n in run_calls] if len(made) == len(run) else [tuple(run_calls)]
     return CudaPlan(
         program.name,
         program.inputs,
@@ -66,6 +73,7 @@ def plan_program(
         tuple(steps),
         program.stream,
         tuple(program.summary(CUDA)),
+        calls=tuple(calls),
     )
 
 

@@ -45,7 +45,7 @@ _KEPT_FRAMES = 4
 MIN_SHARED_COPY = 1 << 18
 """Bytes below which a copy stays on one thread."""
 
-_Run: TypeAlias = "Callable[[list[Array]], None]"
+PythonStep: TypeAlias = "Callable[[list[Array]], None]"
 """A step in Python: takes the bytes of all memories."""
 
 
@@ -93,14 +93,19 @@ class Frame:
             for link in program.links
             for word in pool.described(link.kernel, address + link.start, link.items, link.workers)
         ]
-        self._launches = (ctypes.c_int64 * max(1, len(words)))(*words)
-        self.launches = ctypes.addressof(self._launches)
+        self.words = (ctypes.c_int64 * max(1, len(words)))(*words)
+        """The launches, `LAUNCH_WORDS` each."""
+        self.launches = ctypes.addressof(self.words)
         """The address of all launches."""
 
     def run(self, chain: Chain) -> None:
         """Run a chain of the program's."""
         launches = self.launches + chain.first * LAUNCH_WORDS * POINTER_BYTES
         shared_pool().run(launches, chain.count, together=chain.together)
+
+    def run_step(self, step: PythonStep, memories: list[Array]) -> None:
+        """Run a step of the program's that is no machine code, on the bytes of all memories."""
+        step(memories)
 
 
 class HostProgram:
@@ -272,6 +277,11 @@ class HostProgram:
             frame = self._frames.pop()
         except IndexError:
             frame = Frame(self)
+        self.run_in(frame, addresses)
+        self._frames.append(frame)
+
+    def run_in(self, frame: Frame, addresses: Sequence[int]) -> None:
+        """Run once, as `run_at`, in a frame that no other call runs in."""
         if addresses != frame.given:
             table = frame.table
             for position, memory, offset in self.given:
@@ -285,14 +295,13 @@ class HostProgram:
         else:
             with self._state_lock:
                 self._run_parts(frame, memories)
-        self._frames.append(frame)
 
     def _run_parts(self, frame: Frame, memories: list[Array]) -> None:
         for part in self.parts:
             if isinstance(part, Chain):
                 frame.run(part)
             else:
-                part(memories)
+                frame.run_step(part, memories)
 
     def scope(self, stream: object = None) -> nullcontext[None]:
         """Nothing to set up.
@@ -316,9 +325,9 @@ class HostProgram:
     def _memory_of(self, buffer: Buffer) -> int:
         return self._memory_numbers[buffer.space] + buffer.index
 
-    def _parts(self) -> list[Chain | _Run]:
+    def _parts(self) -> list[Chain | PythonStep]:
         """The steps, neighbouring launches as one chain."""
-        parts: list[Chain | _Run] = []
+        parts: list[Chain | PythonStep] = []
         for is_native, steps in groupby(self.plan.steps, lambda x: isinstance(x, _NATIVE)):
             if not is_native:
                 parts += [self._step(step) for step in steps]
@@ -330,7 +339,7 @@ class HostProgram:
             parts.append(Chain(first, len(added), together))
         return parts
 
-    def _step(self, step: Step) -> _Run:
+    def _step(self, step: Step) -> PythonStep:
         match step:
             case Fill():
                 out = self._memory_of(step.out)

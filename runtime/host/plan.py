@@ -62,6 +62,8 @@ class HostPlan:
     numbers: tuple[int, ...] = ()
     """What kernels that share code read: 64-bit integers that the first of the memories that are
     kept holds, if there are any."""
+    calls: tuple[int, ...] = ()
+    """Which call of the program each step is of."""
 
     @property
     def arena(self) -> int:

@@ -131,7 +131,7 @@ def plan_coded(
         beside: whether the program is planned without workspaces, which lie behind its arena.
     """
     planner = _Planner(program, cpu, launches, coded, beside=beside)
-    steps = [step for call in program.calls for step in planner.steps(call)]
+    steps = [(number, x) for number, call in enumerate(program.calls) for x in planner.steps(call)]
     return HostPlan(
         program.inputs,
         program.outputs,
@@ -141,10 +141,11 @@ def plan_coded(
         tuple(planner.kept_bytes),
         tuple(planner.packings),
         coded.codes,
-        tuple(steps),
+        tuple(step for _, step in steps),
         program.stream,
         program.name,
         coded.numbers,
+        tuple(number for number, _ in steps),
     )
 
 

@@ -20,8 +20,10 @@ from convir.dialects.context import read_module
 from convir.frontends.sources import read_line
 from convir.report.answers import answers
 from convir.report.census import census_section
+from convir.report.explain import Report
 from convir.report.programs import calls_in, graph_of
 from convir.report.texts import Texts, origin_of
+from convir.runtime.cuda.toolkit import NoGpuError, require_gpu
 from convir.runtime.read_program import read_program
 
 if TYPE_CHECKING:
@@ -178,6 +180,31 @@ def test_the_tool_writes_a_page_of_a_line(
     assert [node["kind"] for node in report["programs"][0]["nodes"]] == ["launch"]
 
 
+def test_measured_times_stand_beside_predicted_ones(tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    assert opt.main([LINE, "--html", str(page), "--measure", "-o", str(tmp_path / "o")]) == 0
+    report = data_of(page.read_text())
+    nodes = [node for program in report["programs"] for node in program["nodes"]]
+    assert nodes
+    assert all(node["measured"] > 0 and node["us"] > 0 for node in nodes)
+    text = page.read_text()
+    assert re.search(r"<span>[\d.]+ µs measured</span><span>[\d.]+ µs predicted</span>", text)
+    assert "of the roofline" in text
+    assert "measured" in str(Report(report))
+
+
+def test_only_this_machine_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ValueError, match="'h200' only plans it"):
+        convir.explain(LINE, device="h200", measure=True)
+    try:
+        require_gpu(0)
+    except NoGpuError:
+        assert opt.main([LINE, "--html", "x.html", "--measure", "--device", "cuda"]) == 2
+        told = capsys.readouterr().err
+        assert told.startswith("convir-opt: error: --measure: ")
+        assert told.count("\n") == 1
+
+
 def test_checks_stand_at_their_passes(tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     source = tmp_path / "f.mlir"
@@ -201,7 +228,7 @@ def test_what_has_no_program_says_why() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--input", "1x3"], ["--html", "x.html", "--split-input-file"]]
+    "arguments", [["--input", "1x3"], ["--measure"], ["--html", "x.html", "--split-input-file"]]
 )
 def test_what_does_not_go_with_a_page_is_refused(arguments: list[str]) -> None:
     assert opt.main([str(EXAMPLE), *arguments]) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 from convir.api.compile import compile as convir_compile
 from convir.reference.dtypes import BFLOAT16
 from convir.runtime.cuda import toolkit
+from convir.runtime.trace.call import traced_call
+from convir.runtime.trace.slices import STEP
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
@@ -35,6 +38,18 @@ def run(text: str, *arguments: Any) -> Any:
     result = executable(*arguments, out=out)
     assert result is out
     return cupy.asnumpy(result)
+
+
+def test_a_traced_call_has_each_step_on_the_stream() -> None:
+    executable = convir_compile(EXAMPLES / "backward_data_1x1.mlir", device="cuda")
+    arguments = [toolkit.cupy().zeros(x.shape, x.dtype) for x in executable.inputs]
+    executable(*arguments)
+    steps = [each for each in traced_call(executable, arguments) if each.category == STEP]
+    assert {call for step in steps for call in step.calls} == {
+        *range(len(executable.program.calls))
+    }
+    assert all(step.begin <= step.end for step in steps)
+    assert all(one.end <= other.begin for one, other in pairwise(steps))
 
 
 def small_integers(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Any:

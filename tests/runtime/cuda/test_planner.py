@@ -38,6 +38,7 @@ def test_plans_travel_between_processes(line: str) -> None:
     launches = [step for step in plan.steps if isinstance(step, PlannedLaunch)]
     assert launches
     assert len(plan.summary) == len(plan.steps)
+    assert plan.calls == tuple((number,) for number in range(len(plan.steps)))
     for launch in launches:
         for kernel in launch.kernels:
             placed = [x for x in kernel.arguments if not isinstance(x, Scalar)]

@@ -1,8 +1,9 @@
-"""Prepared calls without a GPU: what they enqueue, by a CuPy that writes it down."""
+"""Prepared and traced calls without a GPU: what they enqueue, by a CuPy that writes it down."""
 
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +17,8 @@ from convir.runtime.cuda import toolkit
 from convir.runtime.cuda.device import CudaProgram
 from convir.runtime.cuda.plan import CudaPlan, PlannedLaunch
 from convir.runtime.program import Buffer, Copy, Fill, Program, Space, StreamSpec, TensorSpec
+from convir.runtime.trace import cuda as trace_module
+from convir.runtime.trace.cuda import steps_us, traced_on_gpu
 
 F32 = np.dtype(np.float32)
 SPEC = TensorSpec((64,), F32)
@@ -124,3 +127,96 @@ def test_a_thread_that_has_no_context(enqueued: Enqueued) -> None:
     call.run([4096, 8192], 65536, 7)
     assert enqueued.index(("use", 1)) < enqueued.index(("kernel", 7))
     assert enqueued.count(("kernel", 7)) == 1
+
+
+class Clock:
+    """A GPU whose clock ticks a µs with whatever is recorded, and three with a kernel."""
+
+    def __init__(self, enqueued: Enqueued) -> None:
+        self.ticks = 0
+        self._enqueued = enqueued
+
+    def event(self) -> Any:
+        """An event of CuPy's."""
+        found = SimpleNamespace(at=None, synchronize=lambda: None)
+
+        def record(stream: Any) -> None:
+            assert stream.ptr == 5
+            self.ticks += 1
+            found.at = self.ticks + 3 * sum(each[0] == "kernel" for each in self._enqueued)
+
+        found.record = record
+        return found
+
+
+def elapsed_ms(begin: Any, end: Any) -> float:
+    return (end.at - begin.at) / 1e3
+
+
+def memory(*_: object) -> Any:
+    return SimpleNamespace(ptr=1 << 12, data=SimpleNamespace(ptr=1 << 12))
+
+
+def output() -> Any:
+    return SimpleNamespace(data=SimpleNamespace(ptr=1 << 14))
+
+
+def timed_program(enqueued: Enqueued) -> tuple[CudaProgram, Clock]:
+    program = CudaProgram.of_plan(replace(plan(), calls=((1,), (0,), (2, 3))), no_program, 0)
+    clock, arrays = Clock(enqueued), program.arrays
+    arrays.zeros = arrays.empty = memory
+    arrays.cuda.Event, arrays.cuda.get_elapsed_time = clock.event, elapsed_ms
+    arrays.cuda.alloc = memory
+    return program, clock
+
+
+def test_a_traced_call_has_events_around_each_step(enqueued: Enqueued) -> None:
+    program, clock = timed_program(enqueued)
+    found = traced_on_gpu(program, [memory()], [output()])
+    assert [each.calls for each in found] == [(1,), (0,), (2, 3)]
+    assert {each.track for each in found} == {"CUDA stream 0x5"}
+    assert [each.end - each.begin for each in found] == [1000, 1000, 4000]
+    assert [each.begin - found[0].begin for each in found] == [0, 2000, 4000]
+    assert found[2].args == {"kernels": ["k: grid 1x1x1, block 32x1x1, 0 bytes of shared memory"]}
+    assert [each[0] for each in enqueued] == ["clear", "copy", "kernel"]
+    # The program itself runs without events.
+    before = clock.ticks
+    program.run([memory()], [output()])
+    assert clock.ticks == before
+
+
+def test_a_measured_step_runs_alone_in_a_graph(
+    enqueued: Enqueued, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, _ = timed_program(enqueued)
+    current = program.arrays.cuda.get_current_stream()
+
+    def new_stream(*, non_blocking: bool) -> Any:
+        assert non_blocking
+        return nullcontext(current)
+
+    program.arrays.cuda.Stream = new_stream
+    graphs: list[set[str]] = []
+
+    def captured(cuda: Any, stream: Any, enqueue: Any) -> Any:
+        del cuda, stream
+        begin = len(enqueued)
+        enqueue()
+        held = enqueued[begin:]
+        del enqueued[begin:]
+        graphs.append({each[0] for each in held})
+
+        def launch(stream: Any) -> None:
+            assert stream is current
+            enqueued.extend(held)
+
+        return SimpleNamespace(launch=launch)
+
+    monkeypatch.setattr(trace_module, "captured", captured)
+    found = steps_us(program, [memory()], [output()])
+    assert graphs == [{"clear"}, {"copy"}, {"kernel"}]
+    # A µs of events, over so many repeats; a kernel takes three more.
+    (clear, copy, kernel) = found.values()
+    assert [*found] == [(1,), (0,), (2, 3)]
+    assert clear == copy
+    assert kernel == pytest.approx(3 + clear)
