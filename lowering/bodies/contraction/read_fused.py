@@ -13,14 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects import arith, tensor
-from xdsl.dialects.builtin import (
-    BFloat16Type,
-    Float16Type,
-    Float32Type,
-    Float64Type,
-    FunctionType,
-    TensorType,
-)
+from xdsl.dialects.builtin import FunctionType, TensorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from convir.analysis.contraction import contraction_dims
@@ -34,6 +27,7 @@ from convir.analysis.values.zeros import is_zero
 from convir.dialects.kernel import ops as kernel
 from convir.lowering.bodies.contraction.functor import Functor, Read, Step
 from convir.lowering.bodies.contraction.fused import FusedContraction, FusedEpilogue
+from convir.lowering.bodies.contraction.operand_types import STORED
 from convir.lowering.bodies.contraction.place_operands import place_operand
 from convir.lowering.bodies.contraction.read_kernel import read_contraction
 from convir.lowering.bodies.contraction.scalar_program import Constant, ScalarOp, ScalarProgram, Sum
@@ -47,13 +41,6 @@ if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.read_kernel import ContractionCall
     from convir.lowering.bodies.contraction.reading_cost import VectorUnit
     from convir.lowering.bodies.contraction.spec import Contraction, StorageType
-
-_STORED: dict[type, StorageType] = {
-    Float16Type: "f16",
-    BFloat16Type: "bf16",
-    Float32Type: "f32",
-    Float64Type: "f64",
-}
 
 
 def read_fused(
@@ -242,13 +229,13 @@ def _fused(body: _Body, call: ContractionCall, result: SSAValue) -> FusedContrac
     zero_fill = empty.after(body.steps)
     if isinstance(zero_fill, Refusal):
         return zero_fill
-    stored = _STORED.get(type(_element_type(result)))
+    stored = STORED.get(type(_element_type(result)))
     allowed = {"f64"} if spec.element == "f64" else {"f16", "bf16", "f32"}
     if stored not in allowed:
         return Refusal(f"it stores {_element_type(result)}")
     operands: list[EpilogueOperand] = []
     for read in summed.reads:
-        type_of_read = _STORED.get(type(read.type))
+        type_of_read = STORED.get(type(read.type))
         if type_of_read is None:
             return Refusal(f"its epilogue reads {read.type}")
         operand = place_operand(read, type_of_read, spec, shape)

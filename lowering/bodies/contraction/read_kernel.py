@@ -13,22 +13,15 @@ from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any, cast
 
-from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
-    BFloat16Type,
-    Float16Type,
-    Float32Type,
-    Float64Type,
-    TensorType,
-)
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
 from xdsl.ir import BlockArgument, Operation
 
 from convir.analysis.contraction import ContractionDims, contraction_dims
 from convir.analysis.refusal import Refusal
 from convir.analysis.slices import slice_view
 from convir.analysis.values.zeros import is_zero
+from convir.lowering.bodies.contraction.operand_types import product_types
 from convir.lowering.bodies.contraction.spec import (
-    READABLE,
     Axis,
     Channels,
     Contraction,
@@ -102,7 +95,8 @@ def read_contraction(
         callee: the kernel.
         cost: what the least of is taken, where a body can be read in several ways.
         shared_by: what multiplies, if groups may read the same rows, those of one matrix that is
-            multiplied with many, and where B is computed C may be a slice of its argument.
+            multiplied with many, or rows that lie apart, and where B is computed C may be a slice
+            of its argument.
     """
     returned = callee.body.block.last_op
     assert returned is not None
@@ -194,7 +188,7 @@ def _read_piece(
 ) -> ContractionCall | Refusal:
     """Read one contraction with its input number `rows` as A, computing `result`."""
     dims = piece.dims
-    types = _types(dims)
+    types = product_types(dims)
     if isinstance(types, Refusal):
         return types
     access = [access_of(operand.value, operand.index) for operand in dims.inputs]
@@ -225,39 +219,6 @@ def _read_piece(
 
 
 _RESULTS: tuple[Result, Result] = ("C", "B")
-
-
-@dataclass(frozen=True)
-class _Types:
-    element: FloatType
-    """Of products and accumulators, and of the result."""
-    inputs: tuple[StorageType, StorageType]
-
-
-def _types(dims: ContractionDims) -> _Types | Refusal:
-    element = _COMPUTED.get(type(dims.accumulate_type))
-    if element is None:
-        return Refusal(f"it computes in {dims.accumulate_type}")
-    if dims.product_casts or dims.multiply_type != dims.accumulate_type:
-        return Refusal("it multiplies and accumulates in different types")
-    stored: list[StorageType] = []
-    for operand in dims.inputs:
-        operand_type: object = getattr(operand.value.type, "element_type", None)
-        storage = _STORED.get(type(operand_type))
-        widened = storage == element or all(cast.name == "arith.extf" for cast in operand.casts)
-        if storage not in READABLE[element] or not widened:
-            return Refusal(f"it reads {operand_type} to compute in {element}")
-        stored.append(storage)
-    return _Types(element, (stored[0], stored[1]))
-
-
-_COMPUTED: dict[type, FloatType] = {Float32Type: "f32", Float64Type: "f64"}
-_STORED: dict[type, StorageType] = {
-    Float16Type: "f16",
-    BFloat16Type: "bf16",
-    Float32Type: "f32",
-    Float64Type: "f64",
-}
 
 
 @dataclass(frozen=True)
@@ -346,7 +307,10 @@ class _Reader:
         a = Channels(stored["A"], in_channels[1] or groups[1] or 1, groups[1])
         c = Channels(stored["C"], out_channels[1] or groups[3] or 1, groups[3])
         behind = (in_channels[0] * a.stride, out_channels[0] * c.stride)
-        if groups[0] > 1 and groups[1] and (a.group_stride, c.group_stride) != behind:
+        # The host's kernels go to where each group begins; only copies need them in one piece.
+        in_place = self.shared_by and a.type == element and a.stride == c.stride == 1
+        together = not groups[1] or (a.group_stride, c.group_stride) == behind
+        if groups[0] > 1 and not (together or in_place):
             return Refusal("the channels of its groups are not consecutive")
         axes = self._axes(rows)
         if isinstance(axes, Refusal):

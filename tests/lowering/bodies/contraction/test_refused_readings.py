@@ -129,19 +129,25 @@ def readings(text: str, *, shares_rows: bool) -> list[Contraction] | Refusal:
     return found or [call.spec]
 
 
-@pytest.mark.parametrize("shares_rows", [False, True])
 @pytest.mark.parametrize(
-    ("text", "reason"),
+    ("text", "reason", "shares_rows"),
     [
-        (SLICED_GROUPS, "the channels of its groups are not consecutive"),
-        (STORED_WITH_GAPS, "its result is stored with gaps"),
+        (SLICED_GROUPS, "the channels of its groups are not consecutive", False),
+        (STORED_WITH_GAPS, "its result is stored with gaps", False),
+        (STORED_WITH_GAPS, "its result is stored with gaps", True),
     ],
-    ids=["groups", "gaps"],
+    ids=["groups", "gaps", "gaps-on-the-host"],
 )
 def test_what_no_reading_takes(text: str, reason: str, shares_rows: bool) -> None:
     refused = readings(text, shares_rows=shares_rows)
     assert isinstance(refused, Refusal)
     assert reason in refused.reason
+
+
+def test_the_host_reads_groups_that_lie_apart() -> None:
+    found = readings(SLICED_GROUPS, shares_rows=True)
+    assert not isinstance(found, Refusal)
+    assert {(spec.groups, spec.a.group_stride, spec.out_channels) for spec in found} == {(3, 6, 8)}
 
 
 @pytest.mark.parametrize(("shares_rows", "offsets"), [(False, [0]), (True, [2 * 32, 0])])
