@@ -60,10 +60,12 @@ def backend(
         _log.info("mode '%s' means nothing to the backend convir", mode)
     if torch.is_grad_enabled() and any(_wants_gradient(each) for each in example_inputs):
         return _for_training(graph)
-    known = _constants(example_inputs) if asked.constants else {}
+    held = _attributes(graph)
+    given = [*held, *example_inputs]
+    known = _constants(held, example_inputs) if asked.constants else {}
 
     def compiler(functional: fx.GraphModule, fakes: Sequence[Any]) -> Compiled:
-        static = _matching(known, fakes, example_inputs)
+        static = _matching(known, fakes, given)
         # Tensors that are made meanwhile are real ones.
         with _disable_current_modes():
             return _boxed(_compiled(functional, fakes, static, asked))
@@ -87,23 +89,30 @@ def _for_training(graph: fx.GraphModule) -> Compiled:
     return graph.forward
 
 
-def _constants(example_inputs: Sequence[Any]) -> dict[int, torch.Tensor]:
-    """The inputs that are parameters or buffers of modules, by their positions; not those made in
-    inference mode, of which PyTorch does not count writes."""
-    return {i: each for i, each in enumerate(example_inputs) if _is_constant(each)}
+def _attributes(graph: fx.GraphModule) -> list[torch.Tensor]:
+    """The parameters and buffers that a graph holds, which AOTAutograd hands over before all
+    inputs: Dynamo leaves them there where Inductor's `freezing` is on."""
+    named = (graph.named_parameters, graph.named_buffers)
+    return [tensor for each in named for _, tensor in each(remove_duplicate=False)]
+
+
+def _constants(held: Sequence[torch.Tensor], inputs: Sequence[Any]) -> dict[int, torch.Tensor]:
+    """What the graph holds, and its inputs that are parameters or buffers of modules, by their
+    positions; not those made in inference mode, of which PyTorch does not count writes."""
+    found = [*held, *(each if _is_constant(each) else None for each in inputs)]
+    return {i: x for i, x in enumerate(found) if x is not None and not x.is_inference()}
 
 
 def _is_constant(given: Any) -> bool:
-    if not isinstance(given, torch.Tensor) or given.is_inference():
-        return False
-    return isinstance(given, torch.nn.Parameter) or hasattr(given, "_dynamo_static_input_type")
+    is_parameter = isinstance(given, torch.nn.Parameter)
+    return is_parameter or hasattr(given, "_dynamo_static_input_type")
 
 
 def _matching(
-    known: Mapping[int, torch.Tensor], fakes: Sequence[Any], example_inputs: Sequence[Any]
+    known: Mapping[int, torch.Tensor], fakes: Sequence[Any], given: Sequence[Any]
 ) -> Mapping[int, torch.Tensor]:
     """`known`, where the functional graph has the inputs that Dynamo's has; else nothing is."""
-    if len(fakes) != len(example_inputs):
+    if len(fakes) != len(given):
         return {}
     same = all(
         isinstance(fake, torch.Tensor) and fake.shape == known[i].shape

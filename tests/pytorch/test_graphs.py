@@ -12,6 +12,7 @@ torch: Any = pytest.importorskip("torch")
 import convir.pytorch  # noqa: E402
 from convir.pytorch.graphs import reports  # noqa: E402
 from convir.pytorch.graphs.backend import backend  # noqa: E402
+from convir.pytorch.graphs.piece import Piece  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -101,6 +102,28 @@ def test_parameters_that_are_written_to_are_seen() -> None:
     same(f(x), net(x))
     net[3].weight.data = torch.randn_like(net[3].weight)
     same(f(x), net(x))
+
+
+def test_parameters_that_the_graph_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    known: list[int] = []
+    built = Piece.__init__
+
+    def building(piece: Piece, graph: Any, constants: Any, *others: Any) -> None:
+        known.append(len(constants))
+        built(piece, graph, constants, *others)
+
+    monkeypatch.setattr(Piece, "__init__", building)
+    net = conv_net()
+    x = torch.randn(2, 3, 16, 16)
+    for freezing in (False, True):
+        torch._dynamo.reset()
+        with torch._inductor.config.patch(freezing=freezing):
+            f = compiled(net)
+            same(f(x), net(x))
+            net[0].weight.mul_(2)
+            same(f(x), net(x))
+    assert known[0] > 0
+    assert len(set(known)) == 1
 
 
 def test_a_parameter_whose_memory_is_replaced() -> None:

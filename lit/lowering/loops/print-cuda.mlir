@@ -20,11 +20,11 @@
 // CHECK-NEXT:      convir::store([[Y]] + {{.*}}, [[V]]);
 // NOGEMM-NOT:  main_1
 // USAGE: convir-opt: error: -t cuda prints the code of kernels, not a stage
-func.func @main(%x: tensor<6xf32>, %a: tensor<100352x256xf32>, %b: tensor<256x64xf32>) -> (tensor<12xf32>, tensor<100352x64xf32>) {
+func.func @main(%x: tensor<6xf32>, %a: tensor<100352x256xf64>, %b: tensor<256x64xf64>) -> (tensor<12xf32>, tensor<100352x64xf64>) {
   %zeros = arith.constant dense<0.0> : tensor<12xf32>
-  %init = arith.constant dense<0.0> : tensor<100352x64xf32>
+  %init = arith.constant dense<0.0> : tensor<100352x64xf64>
   %0 = tensor.insert_slice %x into %zeros[0] [6] [2] : tensor<6xf32> into tensor<12xf32>
   // The product is a library's, which has no text.
-  %1 = linalg.matmul ins(%a, %b : tensor<100352x256xf32>, tensor<256x64xf32>) outs(%init : tensor<100352x64xf32>) -> tensor<100352x64xf32>
-  return %0, %1 : tensor<12xf32>, tensor<100352x64xf32>
+  %1 = linalg.matmul ins(%a, %b : tensor<100352x256xf64>, tensor<256x64xf64>) outs(%init : tensor<100352x64xf64>) -> tensor<100352x64xf64>
+  return %0, %1 : tensor<12xf32>, tensor<100352x64xf64>
 }
