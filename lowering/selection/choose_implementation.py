@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from xdsl.dialects import arith
 
 from convir.analysis.refusal import Refusal
+from convir.analysis.structural_keys import once_for_equal_bodies
 from convir.lowering.implementations import CUDA, GEMM, HOST, TEMPLATE
 from convir.lowering.kernels.host import registry as host
 from convir.lowering.kernels.host.problem import KernelBody
@@ -19,7 +20,7 @@ from convir.lowering.selection.candidates import candidates_for, machine_for
 from convir.lowering.selection.records.read import find, records_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
     from convir.dialects.kernel import ops as kernel
     from convir.lowering.kernels.host.target import CpuTarget
@@ -52,10 +53,23 @@ def _host(
     function: kernel.FuncOp, constants: tuple[int, ...], cpu: CpuTarget, without: Sequence[str]
 ) -> tuple[list[Chosen], list[str]]:
     """The fastest of all families of the host, or why none computes a kernel."""
-    choice = host.choose(KernelBody(function, constants=constants), cpu, without)
+    # The name is no part of what is computed: what else a function says beside its body is.
+    said = (function.configs, frozenset(function.attributes.items()))
+    choice = _chosen_for_host(function, said, constants, cpu, tuple(without))
     if isinstance(choice, Refusal):
         return [], [choice.reason]
     return [Chosen.of(choice)], []
+
+
+@once_for_equal_bodies
+def _chosen_for_host(
+    function: kernel.FuncOp,
+    _said: Hashable,
+    constants: tuple[int, ...],
+    cpu: CpuTarget,
+    without: tuple[str, ...],
+) -> Choice | Refusal:
+    return host.choose(KernelBody(function, constants=constants), cpu, without)
 
 
 def _cuda(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from convir.lowering.loops.llvm.shared_numbers import (
     NUMBER_BYTES,
+    Lines,
     families,
     merge,
     parse,
@@ -48,6 +49,7 @@ class KernelCodes:
         self.numbers: list[int] = []
         """What the kernels of merged modules read, as 64-bit integers."""
         self._cpu = cpu
+        self._lines = Lines()
         self._pool = ThreadPoolExecutor(available_cores(), "convir-compile")
         self._codes: list[Future[ObjectCode]] = []
 
@@ -82,7 +84,7 @@ class KernelCodes:
         self, launches: Sequence[HostLaunch], texts: Mapping[int, str]
     ) -> dict[int, Placed]:
         """Where the functions are of those launches, by their numbers, whose code is in `texts`."""
-        modules = {number: parse(text) for number, text in texts.items()}
+        modules = {number: parse(text, self._lines) for number, text in texts.items()}
         alike: dict[object, list[int]] = {}
         for number, module in modules.items():
             key = tuple(pointers_of(launches[number], module).items())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from xdsl.utils.exceptions import PassFailedException
@@ -31,7 +31,7 @@ from convir.runtime.program import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping
+    from collections.abc import Callable, Hashable, Iterable, Mapping
     from typing import Self
 
     from xdsl.dialects.builtin import ModuleOp
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from convir.runtime.host.jit import ObjectCode
     from convir.runtime.host.plan import Place, Step
     from convir.runtime.program import Buffer, Program
+
+T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
@@ -69,18 +71,35 @@ class EarlyKernels:
 
     def start(self, module: ModuleOp) -> None:
         """Compile the contractions among the kernels of `module`, which are outlined."""
-        kernels: dict[HostCode, HostLaunch] = {}
-        for function in module.ops:
-            if not isinstance(function, FuncOp):
-                continue
-            config = config_of(function, HOST) or LOOPS
-            if not any(family in CONTRACTIONS for family in families_of(config)):
-                continue
-            launch = plan_kernel(KernelBody(function), config, self._cpu)
-            if isinstance(launch, HostLaunch) and not isinstance(launch.code, ChainCode):
-                self.launches[function] = launch
-                kernels.setdefault(launch.code, launch)
-        self.placed |= zip(kernels, self.codes.add_kernels(list(kernels.values())), strict=True)
+        functions = [op for op in module.ops if isinstance(op, FuncOp) and _contracts(op)]
+        for some in _by_arithmetic(functions, lambda function: function):
+            kernels: dict[HostCode, HostLaunch] = {}
+            for function in some:
+                config = config_of(function, HOST) or LOOPS
+                launch = plan_kernel(KernelBody(function), config, self._cpu)
+                if isinstance(launch, HostLaunch) and not isinstance(launch.code, ChainCode):
+                    self.launches[function] = launch
+                    if launch.code not in self.placed:
+                        kernels.setdefault(launch.code, launch)
+            self.placed |= zip(kernels, self.codes.add_kernels(list(kernels.values())), strict=True)
+
+
+def _contracts(function: FuncOp) -> bool:
+    families = families_of(config_of(function, HOST) or LOOPS)
+    return any(family in CONTRACTIONS for family in families)
+
+
+def _by_arithmetic(found: Iterable[T], kernel_of: Callable[[T], FuncOp]) -> list[list[T]]:
+    """What belongs to kernels in groups between which no code is shared: what their elements go
+    through differs. LLVM is at work on one group while the next is written."""
+    groups: dict[tuple[str, ...], list[T]] = {}
+    for each in found:
+        function = kernel_of(each)
+        inside = [op.name for op in function.walk() if op.parent is not function.body.block]
+        computing = [name for name in inside if name.startswith(("arith.", "math."))]
+        key = tuple(name for name in computing if name != "arith.constant")
+        groups.setdefault(key, []).append(each)
+    return list(groups.values())
 
 
 def plan_program(program: Program, cpu: CpuTarget, early: EarlyKernels | None = None) -> HostPlan:
@@ -174,7 +193,7 @@ class _Kernels:
         others = [call for call in calls if self._config(call) != LOOPS]
         placed = dict(self._early.placed)
         chains: dict[ChainCode, None] = {}
-        for some in (others, loops):
+        for some in (others, *_by_arithmetic(loops, lambda call: call.kernel)):
             kernels: dict[HostCode, HostLaunch] = {}
             for launch in map(self.launch, some):
                 if isinstance(launch.code, ChainCode):

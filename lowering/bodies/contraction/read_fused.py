@@ -4,13 +4,13 @@
     FusedEpilogue
 
 The elementwise ops behind the contractions are taken off, and the rest is read by
-`read_contraction`; all pieces of a result share one chain of ops.
+`contraction_readings`; all pieces of a result share one chain of ops.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import FunctionType, TensorType
@@ -29,7 +29,7 @@ from convir.lowering.bodies.contraction.functor import Functor, Read, Step
 from convir.lowering.bodies.contraction.fused import FusedContraction, FusedEpilogue
 from convir.lowering.bodies.contraction.operand_types import STORED
 from convir.lowering.bodies.contraction.place_operands import place_operand
-from convir.lowering.bodies.contraction.read_kernel import read_contraction
+from convir.lowering.bodies.contraction.read_kernel import contraction_readings
 from convir.lowering.bodies.contraction.scalar_program import Constant, ScalarOp, ScalarProgram, Sum
 from convir.lowering.bodies.operand_access import shape_of
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from convir.analysis.slices import SliceView
     from convir.lowering.bodies.contraction.fused import EpilogueOperand
     from convir.lowering.bodies.contraction.read_kernel import ContractionCall
-    from convir.lowering.bodies.contraction.reading_cost import VectorUnit
+    from convir.lowering.bodies.contraction.reading_cost import Lanes
     from convir.lowering.bodies.contraction.spec import Contraction, StorageType
 
 
@@ -47,26 +47,44 @@ def read_fused(
     callee: kernel.FuncOp,
     cost: Callable[[Contraction], object],
     *,
-    shared_by: VectorUnit | None = None,
+    shared_by: Lanes | None = None,
 ) -> FusedContraction | Refusal:
     """Read the body of `callee`, or say why it is not a contraction with an epilogue.
 
     Args:
         callee: the kernel.
         cost: what the least of is taken, where a body can be read in several ways.
-        shared_by: what multiplies, if groups may read the same rows, as of `read_contraction`.
+        shared_by: what multiplies, if groups may read the same rows, as of
+            `contraction_readings`.
+    """
+    readings = fused_readings(callee, shared_by=shared_by)
+    if isinstance(readings, Refusal):
+        return readings
+    return min(readings, key=lambda reading: cast("Any", cost(reading[0])))[1]
+
+
+def fused_readings(
+    callee: kernel.FuncOp, *, shared_by: Lanes | None = None
+) -> list[tuple[Contraction, FusedContraction | Refusal]] | Refusal:
+    """All ways in which the body of `callee` can be read: as the contraction in it, and as what
+    that is with its epilogue, or why it is nothing; or why there is no contraction.
+
+    Args:
+        callee: the kernel.
+        shared_by: as of `read_fused`.
     """
     returned = callee.body.block.last_op
     assert returned is not None
     if len(returned.operands) != 1:
         return Refusal("it has several results")
-    body = _Body.of(returned.operands[0], _computed_from_contractions(callee))
+    (result,) = returned.operands
+    body = _Body.of(result, _computed_from_contractions(callee))
     if isinstance(body, Refusal):
         return _unread_contraction(callee) or body
-    call = read_contraction(_stripped(callee, body), cost, shared_by=shared_by)
-    if isinstance(call, Refusal):
-        return call
-    return _fused(body, call, returned.operands[0])
+    calls = contraction_readings(_stripped(callee, body), shared_by=shared_by)
+    if isinstance(calls, Refusal):
+        return calls
+    return [(call.spec, _fused(body, call, result)) for call in calls]
 
 
 def _unread_contraction(callee: kernel.FuncOp) -> Refusal | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
 from xdsl.ir import BlockArgument, Operation
@@ -31,14 +31,14 @@ from convir.lowering.bodies.contraction.spec import (
 from convir.lowering.bodies.operand_access import access_of, shape_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from xdsl.ir import SSAValue
 
     from convir.analysis.linear import LinearIndex
     from convir.analysis.slices import SliceView
     from convir.dialects.kernel import ops as kernel
-    from convir.lowering.bodies.contraction.reading_cost import VectorUnit
+    from convir.lowering.bodies.contraction.reading_cost import Lanes
     from convir.lowering.bodies.contraction.spec import FloatType, Result, StorageType
     from convir.lowering.bodies.operand_access import Access
 
@@ -83,17 +83,13 @@ def _unreadable_sizes(callee: kernel.FuncOp) -> Refusal | None:
     return Refusal("a tensor has no elements") if 0 in sizes else None
 
 
-def read_contraction(
-    callee: kernel.FuncOp,
-    cost: Callable[[Contraction], object],
-    *,
-    shared_by: VectorUnit | None = None,
-) -> ContractionCall | Refusal:
-    """Read the body of `callee`, or say why it is not a contraction.
+def contraction_readings(
+    callee: kernel.FuncOp, *, shared_by: Lanes | None = None
+) -> list[ContractionCall] | Refusal:
+    """All ways in which the body of `callee` can be read, or why it is not a contraction.
 
     Args:
         callee: the kernel.
-        cost: what the least of is taken, where a body can be read in several ways.
         shared_by: what multiplies, if groups may read the same rows, those of one matrix that is
             multiplied with many, or rows that lie apart, and where B is computed C may be a slice
             of its argument.
@@ -117,13 +113,11 @@ def read_contraction(
             calls.append(call)
         else:
             reasons.append(call.reason)
-    if not calls:
-        return Refusal(" and ".join(dict.fromkeys(reasons)))
-    return min(calls, key=lambda call: cast("Any", cost(call.spec)))
+    return calls or Refusal(" and ".join(dict.fromkeys(reasons)))
 
 
 def _read_pieces(
-    pieces: list[_Piece], result: SSAValue, rows: int, computed: Result, unit: VectorUnit | None
+    pieces: list[_Piece], result: SSAValue, rows: int, computed: Result, unit: Lanes | None
 ) -> ContractionCall | Refusal:
     """Read all pieces with their input number `rows` as A, as one contraction."""
     shape = shape_of(result)
@@ -184,7 +178,7 @@ def _fills(piece: _Piece, result: SSAValue) -> bool:
 
 
 def _read_piece(
-    piece: _Piece, out_shape: tuple[int, ...], rows: int, result: Result, unit: VectorUnit | None
+    piece: _Piece, out_shape: tuple[int, ...], rows: int, result: Result, unit: Lanes | None
 ) -> ContractionCall | Refusal:
     """Read one contraction with its input number `rows` as A, computing `result`."""
     dims = piece.dims
@@ -265,7 +259,7 @@ class _Reader:
     a: _Tensor
     b: _Tensor
     c: _Tensor
-    shared_by: VectorUnit | None
+    shared_by: Lanes | None
     """What multiplies, if groups may read the same rows."""
 
     def spec(

@@ -9,12 +9,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 
 if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.spec import Contraction, FloatType
+
+
+class Lanes(Protocol):
+    """What a reading may depend on of the machine that multiplies."""
+
+    def lanes(self, element: FloatType) -> int:
+        """How many elements one vector holds."""
+        ...
 
 
 @dataclass(frozen=True)

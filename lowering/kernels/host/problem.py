@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from convir.analysis.refusal import Refusal
 from convir.analysis.structural_keys import once_for_equal_bodies
-from convir.lowering.bodies.contraction.read_fused import read_fused
-from convir.lowering.bodies.contraction.read_kernel import read_contraction
+from convir.lowering.bodies.contraction.read_fused import fused_readings
+from convir.lowering.bodies.contraction.read_kernel import contraction_readings
 from convir.lowering.bodies.contraction.reading_cost import VectorUnit, reading_cost
 from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.host.code.fused_store import EPILOGUE_BUFFERS, refusal
@@ -20,11 +20,12 @@ from convir.lowering.kernels.host.implicit_gemm.blocking import (
 from convir.lowering.kernels.host.launch import Argument
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from convir.dialects.kernel import ops as kernel
-    from convir.lowering.bodies.contraction.fused import FusedEpilogue
-    from convir.lowering.bodies.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.fused import FusedContraction, FusedEpilogue
+    from convir.lowering.bodies.contraction.read_kernel import ContractionCall
+    from convir.lowering.bodies.contraction.spec import Contraction, FloatType
     from convir.lowering.kernels.host.launch import Buffer, HostLaunch
     from convir.lowering.kernels.host.target import CpuTarget
 
@@ -104,7 +105,53 @@ def _too_many_taps(spec: Contraction) -> Refusal | None:
     return Refusal(f"{taps} taps are too many for a row table") if taps > MAX_TAPS else None
 
 
-@once_for_equal_bodies
+_Ways: TypeAlias = "Sequence[tuple[Contraction, HostContraction | Refusal]] | Refusal"
+"""Contractions as which a body can be read, each with what it is for these kernels; or why there is
+none."""
+
+
+@dataclass(frozen=True)
+class _Readings:
+    """All ways in which a body can be read."""
+
+    plain: _Ways
+    """Without an epilogue."""
+    sharing: _Ways = ()
+    """With one, where groups may read the same rows."""
+    apart: _Ways = ()
+    """With one, where they do not; not asked for where all that share rows are computed."""
+    depend_on_lanes: bool = False
+    """Whether a vector of another length may read it otherwise."""
+
+    def best(self, unit: VectorUnit) -> HostContraction | Refusal:
+        """What takes least time on a machine."""
+        if not isinstance(self.plain, Refusal):
+            return min(self.plain, key=lambda way: _plain_cost(way[0], unit))[1]
+        sharing = _fastest_fused(self.sharing, unit)
+        return _fastest_fused(self.apart, unit) if isinstance(sharing, Refusal) else sharing
+
+
+def _fastest_fused(ways: _Ways, unit: VectorUnit) -> HostContraction | Refusal:
+    return (
+        ways
+        if isinstance(ways, Refusal)
+        else min(ways, key=lambda way: _fused_cost(way[0], unit))[1]
+    )
+
+
+@dataclass
+class _Asked:
+    """A vector that remembers whether a reading asked for its length."""
+
+    unit: VectorUnit
+    asked: bool = False
+
+    def lanes(self, element: FloatType) -> int:
+        """How many elements it holds."""
+        self.asked = True
+        return self.unit.lanes(element)
+
+
 def read_host_contraction(callee: kernel.FuncOp, unit: VectorUnit) -> HostContraction | Refusal:
     """Read the body of `callee`, or say why these kernels do not compute it.
 
@@ -112,23 +159,44 @@ def read_host_contraction(callee: kernel.FuncOp, unit: VectorUnit) -> HostContra
         callee: the kernel.
         unit: what multiplies on the CPU: of several readings the fastest there is taken.
     """
-    plain = read_contraction(callee, lambda spec: _plain_cost(spec, unit), shared_by=unit)
+    readings = _readings(callee, None)
+    if readings.depend_on_lanes:
+        readings = _readings(callee, unit)
+    return readings.best(unit)
+
+
+@once_for_equal_bodies
+def _readings(callee: kernel.FuncOp, unit: VectorUnit | None) -> _Readings:
+    """All ways in which `callee` can be read by vectors of `unit`; of any length if it is None and
+    none of them asks for it."""
+    asked = _Asked(unit or VectorUnit(16, 1.0))
+    plain = contraction_readings(callee, shared_by=asked)
     if not isinstance(plain, Refusal):
-        return _too_many_taps(plain.spec) or HostContraction(
-            plain.spec, None, plain.a, plain.other, plain.init
-        )
-    sharing = _read_fused(callee, unit, shares_rows=True)
-    if not isinstance(sharing, Refusal):
-        return sharing
-    return _read_fused(callee, unit, shares_rows=False)
+        ways = [(call.spec, _of_call(call)) for call in plain]
+        return _Readings(ways, depend_on_lanes=asked.asked)
+    sharing = _fused_ways(callee, asked)
+    is_read = not isinstance(sharing, Refusal) and all(
+        isinstance(each, HostContraction) for _, each in sharing
+    )
+    apart = () if is_read else _fused_ways(callee, None)
+    return _Readings(plain, sharing, apart, asked.asked)
 
 
-def _read_fused(
-    callee: kernel.FuncOp, unit: VectorUnit, *, shares_rows: bool
-) -> HostContraction | Refusal:
-    """Read a body with an epilogue, in one of the ways in which it is stored from tiles."""
-    shared_by = unit if shares_rows else None
-    fused = read_fused(callee, lambda spec: _fused_cost(spec, unit), shared_by=shared_by)
+def _of_call(call: ContractionCall) -> HostContraction | Refusal:
+    return _too_many_taps(call.spec) or HostContraction(
+        call.spec, None, call.a, call.other, call.init
+    )
+
+
+def _fused_ways(callee: kernel.FuncOp, shared_by: _Asked | None) -> _Ways:
+    """The ways to read a body with an epilogue that is stored from tiles."""
+    readings = fused_readings(callee, shared_by=shared_by)
+    if isinstance(readings, Refusal):
+        return readings
+    return [(spec, _of_fused(fused)) for spec, fused in readings]
+
+
+def _of_fused(fused: FusedContraction | Refusal) -> HostContraction | Refusal:
     if isinstance(fused, Refusal):
         return fused
     reason = refusal(fused.contraction, fused.epilogue)

@@ -33,6 +33,8 @@ _NAME = r'(?:"[^"]*"|[-\w.$]+)'
 _LITERAL = re.compile(r"(?<![\w%@.\"-])-?\d+(?![\w.\"])")
 """An integer that is not a part of a name, a type or a float."""
 _SPLITTING = re.compile(f"({_LITERAL.pattern})")
+_HOLE = "\0"
+"""Where an integer stood; no assembly holds it."""
 _ANY_TABLE = re.compile(r" = internal constant \[\d+ x i64\] \[[^\]]*\]")
 _SYMBOL = re.compile(f"@{_NAME}")
 _DEFINED = re.compile(rf"^(?:define [^@]*)?(@{_NAME})(?=\(| =)", re.MULTILINE)
@@ -115,16 +117,37 @@ class Merged:
         return tuple(row)
 
 
-def parse(ir: str) -> Module:
-    """A module, to be compared with others: equal `pieces` may be merged."""
+class Lines(dict[str, tuple[str, tuple[int, ...]]]):
+    """Lines without their integers, and these: modules of one program have most lines in common."""
+
+    def __missing__(self, line: str) -> tuple[str, tuple[int, ...]]:
+        parts = _SPLITTING.split(line)
+        self[line] = read = _HOLE.join(parts[::2]), tuple(map(int, parts[1::2]))
+        return read
+
+
+def parse(ir: str, lines: Lines | None = None) -> Module:
+    """A module, to be compared with others: equal `pieces` may be merged.
+
+    Args:
+        ir: LLVM assembly.
+        lines: what is known of lines, which grows.
+    """
     names = dict.fromkeys(_DEFINED.findall(ir))
     symbols = {name: f"@s{number}" for number, name in enumerate(names)}
     text = _SYMBOL.sub(lambda found: symbols.get(found[0], found[0]), ir)
-    tables = {found["name"]: _elements(found["elements"]) for found in _TABLE.finditer(text)}
-    text = _TABLE.sub(r"\g<head>[]", text)
-    parts = _SPLITTING.split(text)
+    tables: dict[str, tuple[int, ...]] = {}
+
+    def taken(found: re.Match[str]) -> str:
+        tables[found["name"]] = _elements(found["elements"])
+        return f"{found['head']}[]"
+
+    text = _TABLE.sub(taken, text)
+    known = Lines() if lines is None else lines
+    read = [known[line] for line in text.split("\n")]
+    pieces = tuple("\n".join([rest for rest, _ in read]).split(_HOLE))
     plain = {name[1:].strip('"'): symbol for name, symbol in symbols.items()}
-    return Module(tuple(parts[::2]), tuple(map(int, parts[1::2])), plain, tables)
+    return Module(pieces, tuple(chain.from_iterable([own for _, own in read])), plain, tables)
 
 
 def without_numbers(ir: str, entries: Iterable[str]) -> bytes:
@@ -311,6 +334,8 @@ class _Merger:
                 begin = self._loaded(self._tables[name], function)
                 function.needs[at] = f"getelementptr i8, ptr {NUMBERS}, i64 {begin}"
                 line = re.sub(f"{name}(?![0-9])", at, line)
+        if not any(map(_differ, columns)):
+            return line
         if _ROOM.match(line):
             return self._room(line, columns)
         new: list[str] = []

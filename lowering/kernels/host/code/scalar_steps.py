@@ -9,7 +9,7 @@ more than twice their bits.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects import arith
@@ -126,7 +126,11 @@ class ScalarSteps:
 
         All have the type of the arithmetic, in the same number of lanes.
         """
-        return _written(f, self.lanes, _block(self.epilogue), (total, *operands))[1]
+        return _written(f, self.lanes, self._scalars, (total, *operands))[1]
+
+    @cached_property
+    def _scalars(self) -> ScalarBlock:
+        return _block(self.epilogue)
 
 
 def write_steps(

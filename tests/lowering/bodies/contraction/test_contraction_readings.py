@@ -13,7 +13,7 @@ from convir.dialects.context import new_context
 from convir.dialects.kernel import ops as kernel
 from convir.frontends.conv_module import function_of
 from convir.frontends.miopen import parse_line
-from convir.lowering.bodies.contraction.read_kernel import ContractionCall, read_contraction
+from convir.lowering.bodies.contraction.read_kernel import ContractionCall, contraction_readings
 from convir.lowering.bodies.contraction.reading_cost import VectorUnit, reading_cost
 from convir.lowering.pipeline import lowering_passes
 from convir.passes import run
@@ -30,9 +30,9 @@ def reading(line: str) -> ContractionCall:
     module = run(ModuleOp([function_of("main", problem)]), "backward-data").module
     PassPipeline(lowering_passes("host")).apply(new_context(), module)
     (function,) = (op for op in module.ops if isinstance(op, kernel.FuncOp))
-    call = read_contraction(function, lambda spec: reading_cost(spec, VectorUnit(64, 2.0)))
-    assert not isinstance(call, Refusal), call.reason
-    return call
+    calls = contraction_readings(function)
+    assert not isinstance(calls, Refusal), calls.reason
+    return min(calls, key=lambda call: reading_cost(call.spec, VectorUnit(64, 2.0)))
 
 
 @pytest.mark.parametrize("stride", [1, 2])

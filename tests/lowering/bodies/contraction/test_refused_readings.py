@@ -11,7 +11,7 @@ from convir.analysis.refusal import Refusal
 from convir.api.compile import compile as compile_module
 from convir.dialects.context import new_context, read_module
 from convir.dialects.kernel import ops as kernel
-from convir.lowering.bodies.contraction.read_kernel import read_contraction
+from convir.lowering.bodies.contraction.read_kernel import contraction_readings
 from convir.lowering.bodies.contraction.reading_cost import VectorUnit
 from convir.lowering.regions.form_kernel_regions import FormKernelRegionsPass
 from convir.lowering.regions.fuse_epilogue import FuseEpiloguePass
@@ -117,16 +117,8 @@ def kernel_of(text: str) -> kernel.FuncOp:
 
 def readings(text: str, *, shares_rows: bool) -> list[Contraction] | Refusal:
     """All that a kernel can be read as, or why it is none."""
-    found: list[Contraction] = []
-
-    def cost(spec: Contraction) -> int:
-        found.append(spec)
-        return 0
-
-    call = read_contraction(kernel_of(text), cost, shared_by=VECTORS if shares_rows else None)
-    if isinstance(call, Refusal):
-        return call
-    return found or [call.spec]
+    calls = contraction_readings(kernel_of(text), shared_by=VECTORS if shares_rows else None)
+    return calls if isinstance(calls, Refusal) else [call.spec for call in calls]
 
 
 @pytest.mark.parametrize(
