@@ -52,11 +52,11 @@ def missing_kernels(source: str, gpu: Target, *, allow_tf32: bool = False) -> Mi
         NoGpuError: CuPy, NVRTC or CUDA's headers are not installed.
     """
     from convir.runtime.cuda.planner import plan_program  # noqa: PLC0415  (imports xDSL)
-    from convir.runtime.cuda.toolchain.compile import is_stored  # noqa: PLC0415  (imports CuPy)
+    from convir.runtime.cuda.toolchain.compile import stored_code  # noqa: PLC0415  (imports CuPy)
 
     program = _job(source, gpu, allow_tf32).program()
     sources = plan_program(program, gpu).sources
-    return Missing(len(sources), sum(not is_stored(each, gpu.arch) for each in sources))
+    return Missing(len(sources), sum(stored_code(each, gpu.arch) is None for each in sources))
 
 
 def _job(source: str, gpu: Target, allow_tf32: bool) -> Job:

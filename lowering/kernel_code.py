@@ -52,13 +52,15 @@ def cuda_code(module: ModuleOp, gpu: Gpu) -> str:
     )
 
 
-def llvm_kernel_code(module: ModuleOp, function: kernel.FuncOp, cpu: CpuTarget) -> str:
-    """The LLVM IR of one kernel of `module`; empty for a library's call.
+def host_kernel_code(
+    module: ModuleOp, function: kernel.FuncOp, cpu: CpuTarget
+) -> HostLaunch | None:
+    """What a CPU launches for one kernel of `module`; None for a library's call.
 
     Raises:
         DiagnosticError: the kernel has no code for a CPU; located at the kernel.
     """
-    return _llvm_kernel(function, cpu, _reused(module, function))
+    return _host_launch(function, cpu, _reused(module, function))
 
 
 def cuda_kernel_code(module: ModuleOp, function: kernel.FuncOp, gpu: Gpu) -> KernelPlan:
@@ -103,6 +105,13 @@ def _reused(module: ModuleOp, function: kernel.FuncOp) -> tuple[int, ...]:
 
 
 def _llvm_kernel(function: kernel.FuncOp, cpu: CpuTarget, reused: tuple[int, ...]) -> str:
+    launch = _host_launch(function, cpu, reused)
+    return "" if launch is None else launch.ir
+
+
+def _host_launch(
+    function: kernel.FuncOp, cpu: CpuTarget, reused: tuple[int, ...]
+) -> HostLaunch | None:
     body = KernelBody(function, reused, bool(reused))
     try:
         launch = host.plan_kernel(body, _config(function), cpu)
@@ -110,7 +119,7 @@ def _llvm_kernel(function: kernel.FuncOp, cpu: CpuTarget, reused: tuple[int, ...
         raise DiagnosticError(error_at(function, error)) from error
     if isinstance(launch, Refusal):
         raise DiagnosticError(error_at(function, launch.reason))
-    return launch.ir if isinstance(launch, HostLaunch) else ""
+    return launch if isinstance(launch, HostLaunch) else None
 
 
 def _cuda_config(function: kernel.FuncOp) -> str:

@@ -75,7 +75,7 @@ def explain(
 ) -> Report:
     """Compile a function once more, and say what each pass did and why each kernel was chosen.
 
-    Nothing is run, and no machine code is made, unless `measure` asks for it.
+    Nothing is run unless `measure` asks for it.
 
     Args:
         source: what `convir.compile` takes.

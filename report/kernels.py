@@ -13,11 +13,12 @@ from convir.analysis.contraction import ContractionDims, contraction_dims
 from convir.analysis.cost import Cost, cost_of
 from convir.analysis.refusal import Refusal
 from convir.analysis.structured import structured
-from convir.dialects.diagnostics import DiagnosticError
+from convir.dialects.diagnostics import DiagnosticError, one_line
 from convir.lowering.implementations import CUDA, HOST, LOOPS, config_of
 from convir.lowering.kernels.host.target import CpuTarget
 from convir.report.candidates import Decision, decision_of
 from convir.report.texts import origins_in
+from convir.runtime.compile_error import CompileError
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 MOST_CODE = 400_000
 """Characters of one kernel's code that are shown; what is behind them is left out, which it says"""
+MOST_MACHINE_CODE = 60_000
+"""Likewise of its machine code, which a page has to hold for all kernels of a network."""
 
 
 @dataclass
@@ -37,7 +40,7 @@ class Code:
     """A kernel's code in one language."""
 
     language: str
-    """`LLVM IR`, `CUDA C++`."""
+    """`LLVM IR`, `assembly`, `CUDA C++`, `SASS`."""
     text: list[int]
     """Numbers of lines."""
 
@@ -96,21 +99,34 @@ def code_of(
         machine: what it is for.
         texts: takes the code.
     """
-    from convir.lowering.kernel_code import cuda_kernel_code, llvm_kernel_code  # noqa: PLC0415
+    from convir.lowering.kernel_code import cuda_kernel_code, host_kernel_code  # noqa: PLC0415
+    from convir.report.machine_code import assembly_of, sass_of  # noqa: PLC0415
 
     try:
         if isinstance(machine, CpuTarget):
-            language, source = "LLVM IR", llvm_kernel_code(module, function, machine)
+            launch = host_kernel_code(module, function, machine)
+            if launch is None:
+                return []
+            ir = launch.ir
+            sources = {"LLVM IR": ir}
+            machine_code = {"assembly": assembly_of(ir, launch, machine)}
         else:
             plan = cuda_kernel_code(module, function, machine)
-            language = "CUDA C++"
-            source = "\n".join(map(_launched, plan.kernels))
-    except (DiagnosticError, PassFailedException) as error:
-        return [Code("code", texts.of_text(f"there is none: {error}"))]
-    if len(source) > MOST_CODE:
-        left = len(source) - MOST_CODE
-        source = f"{source[:MOST_CODE]}\n… and {left} characters more"
-    return [Code(language, texts.of_text(source))] if source else []
+            sources = {"CUDA C++": "\n".join(map(_launched, plan.kernels))}
+            machine_code = {"SASS": sass_of(plan, machine.arch)}
+    except (DiagnosticError, PassFailedException, CompileError) as error:
+        return [Code("code", texts.of_text(f"there is none: {one_line(error)}"))]
+    shown = [(language, text, MOST_CODE) for language, text in sources.items()]
+    shown += [(language, text, MOST_MACHINE_CODE) for language, text in machine_code.items()]
+    return [
+        Code(language, texts.of_text(_cut(text, most))) for language, text, most in shown if text
+    ]
+
+
+def _cut(text: str, most: int) -> str:
+    """A text, or its beginning, which says so."""
+    left = len(text) - most
+    return text if left <= 0 else f"{text[:most]}\n… and {left} characters more"
 
 
 def _launched(kernel: CudaKernel) -> str:

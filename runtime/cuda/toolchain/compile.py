@@ -93,9 +93,13 @@ def compile_cubins(
     return made
 
 
-def is_stored(source: str, arch: str) -> bool:
-    """Whether the cache has the cubin of `source`, as `compile_cubin` takes it."""
-    return stored_cubin(_key(source, _flags(arch, ()))) is not None
+def stored_code(source: str, arch: str) -> bytes | None:
+    """The cubin of `source`, as `compile_cubin` takes it, if the cache has it.
+
+    Raises:
+        NoGpuError: CuPy is not installed.
+    """
+    return stored_cubin(_key(source, _flags(arch, ())))
 
 
 def kernel_usage(source: str, arch: str, options: Sequence[str] = ()) -> dict[str, Usage]:
