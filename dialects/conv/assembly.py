@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from xdsl.dialects.builtin import AnyFloat
+from xdsl.dialects.builtin import AnyFloat, IntegerType, i32
 from xdsl.utils.type import get_element_type_or_self
 
 from convir.dialects.conv.geometry import ROLES, Geometry
@@ -37,7 +37,7 @@ class ConvText:
     rhs: SSAValue
     init: SSAValue
     geometry: Geometry
-    accumulator: AnyFloat
+    accumulator: AnyFloat | IntegerType
     attributes: Mapping[str, Attribute]
 
 
@@ -59,12 +59,16 @@ def parse(parser: Parser) -> ConvText:
     (init,) = _parse_operands(parser, "outs", 1)
     if accumulator is None:
         accumulator = get_element_type_or_self(init.type)
-    if not isinstance(accumulator, AnyFloat):
-        parser.raise_error("the accumulator must be a float type", accumulator_pos, parser.pos)
+    summed: AnyFloat | IntegerType
+    if accumulator == i32:
+        summed = i32
+    elif isinstance(accumulator, AnyFloat):
+        summed = accumulator
+    else:
+        message = "the accumulator must be a float type or i32"
+        parser.raise_error(message, accumulator_pos, parser.pos)
     attributes = parser.parse_optional_attr_dict_with_keyword()
-    return ConvText(
-        lhs, rhs, init, geometry, accumulator, {} if attributes is None else attributes.data
-    )
+    return ConvText(lhs, rhs, init, geometry, summed, {} if attributes is None else attributes.data)
 
 
 def print_operation(printer: Printer, text: ConvText) -> None:

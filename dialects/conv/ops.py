@@ -13,6 +13,9 @@ group, so that the filter has K x taps x C / G elements.
 They are destination-passing: the result is `init + sum`, where the sum and the addition to `init`
 are done in the accumulator type and rounded once to the result's type. A zero `init` is beta = 0,
 any other beta = 1.
+
+Sums in i32 are of forward convolutions alone, of 8-bit integers, unsigned in X and signed in W,
+modulo 2^32.
 """
 
 from __future__ import annotations
@@ -25,16 +28,19 @@ from xdsl.dialects.builtin import (
     AnyFloatConstr,
     DenseArrayBase,
     IntegerAttr,
+    IntegerType,
     StringAttr,
     TensorType,
     bf16,
     f16,
     f32,
     f64,
+    i32,
     i64,
 )
 from xdsl.ir import Attribute, Dialect
 from xdsl.irdl import (
+    EqAttrConstraint,
     IRDLOperation,
     irdl_op_definition,
     operand_def,
@@ -86,7 +92,7 @@ class ConvOp(IRDLOperation, ABC):
     pad_high = prop_def(DenseArrayBase.constr(i64))
     dilations = prop_def(DenseArrayBase.constr(i64))
     groups = prop_def(IntegerAttr[I64])
-    accumulator = prop_def(AnyFloatConstr)
+    accumulator = prop_def(AnyFloatConstr | EqAttrConstraint(i32))
 
     traits = traits_def(Pure())
 
@@ -98,7 +104,7 @@ class ConvOp(IRDLOperation, ABC):
         rhs: SSAValue,
         init: SSAValue,
         geometry: Geometry,
-        accumulator: AnyFloat,
+        accumulator: AnyFloat | IntegerType,
         attributes: Mapping[str, Attribute] | None = None,
     ) -> None:
         super().__init__(
@@ -151,6 +157,8 @@ class ConvOp(IRDLOperation, ABC):
             raise VerifyException(
                 f"the result has type {self.result.type} but its init has {self.init.type}"
             )
+        if self.accumulator == i32 and self.DIRECTION is not Direction.FPROP:
+            raise VerifyException("only forward convolutions accumulate in i32")
         conv_verify.verify(self.geometry, self.types, self.accumulator)
 
     @classmethod
@@ -176,6 +184,7 @@ class FpropOp(ConvOp):
 
     Shapes (in the default layouts, 2-D): X is N x H x W x C, W is K x R x S x C/G, Y and init are
     N x P x Q x K with P = (H + pad_low + pad_high - dilation * (R - 1) - 1) // stride + 1.
+    With `accumulate(i32)` X holds unsigned bytes and W signed ones, both i8, and Y is i32.
 
         %y = conv.fprop layouts(NHWC, KRSC, NHWC) strides(2, 2) padding(1, 1) accumulate(f32)
                ins(%x, %w : tensor<2x50x50x8xf16>, tensor<16x3x3x8xf16>)

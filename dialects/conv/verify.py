@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX
+from xdsl.dialects.builtin import DYNAMIC_INDEX, i32
 from xdsl.utils.exceptions import VerifyException
 
 from convir.dialects.conv.geometry import ROLES
@@ -13,7 +13,7 @@ from convir.dialects.conv.windows import output_shape
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from xdsl.dialects.builtin import AnyFloat, TensorType
+    from xdsl.dialects.builtin import TensorType
     from xdsl.ir import Attribute
 
     from convir.dialects.conv.geometry import Geometry, Role
@@ -28,7 +28,7 @@ _EXTENSIONS: Mapping[str, tuple[str, ...]] = {
 
 
 def verify(
-    geometry: Geometry, types: Mapping[Role, TensorType[Attribute]], accumulator: AnyFloat
+    geometry: Geometry, types: Mapping[Role, TensorType[Attribute]], accumulator: Attribute
 ) -> None:
     """Check that a geometry, the types of input, filter and output, and an accumulator fit.
 
@@ -150,8 +150,16 @@ def _verify_output(shapes: _Shapes) -> None:
 
 
 def _verify_element_types(
-    types: Mapping[Role, TensorType[Attribute]], accumulator: AnyFloat
+    types: Mapping[Role, TensorType[Attribute]], accumulator: Attribute
 ) -> None:
+    if accumulator == i32:
+        found = tuple(str(types[role].get_element_type()) for role in ROLES)
+        if found != ("i8", "i8", "i32"):
+            raise VerifyException(
+                "sums in i32 are of an input and a filter of i8 and have an output of i32, "
+                f"found {', '.join(found)}"
+            )
+        return
     for role in ROLES:
         element = str(types[role].get_element_type())
         if element not in _EXTENSIONS:

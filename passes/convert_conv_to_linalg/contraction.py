@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from xdsl.dialects import arith
+from xdsl.dialects.builtin import i32
 from xdsl.ir.affine import AffineExpr
 
 from convir.analysis.values.zeros import is_zero
@@ -25,13 +26,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from xdsl.builder import Builder
-    from xdsl.dialects.builtin import AnyFloat
     from xdsl.ir import Block, SSAValue
 
     from convir.dialects.conv.geometry import Role
     from convir.dialects.conv.layouts import Layout
     from convir.dialects.conv.ops import ConvOp
     from convir.dialects.conv.windows import Window
+    from convir.passes.convert_conv_to_linalg.named_tensors import Element
 
 
 def _names(role: Role, layout: Layout) -> tuple[str, ...]:
@@ -66,7 +67,7 @@ class _Result:
 
     names: tuple[str, ...]
     sizes: Mapping[str, int]
-    element: AnyFloat
+    element: Element
     init: NamedTensor
 
 
@@ -157,6 +158,11 @@ def _expressions(
 def _multiply_add(builder: Builder, block: Block) -> SSAValue:
     """The body of a contraction: factors are extended to the accumulator's type."""
     left, right, total = block.args
+    if total.type == i32:
+        unsigned = builder.insert(arith.ExtUIOp(left, i32)).result
+        signed = builder.insert(arith.ExtSIOp(right, i32)).result
+        product = builder.insert(arith.MuliOp(unsigned, signed)).result
+        return builder.insert(arith.AddiOp(total, product)).result
     factors = [
         value
         if value.type == total.type

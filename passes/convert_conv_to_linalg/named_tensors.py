@@ -8,7 +8,7 @@ A convolution in any layout, grouped or not, is one formula over named dimension
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from xdsl.builder import Builder
 from xdsl.dialects import arith, linalg, tensor
@@ -18,9 +18,9 @@ from xdsl.dialects.builtin import (
     BytesAttr,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
-    FloatAttr,
     IndexType,
     IntegerAttr,
+    IntegerType,
     TensorType,
     i64,
 )
@@ -29,12 +29,16 @@ from xdsl.ir.affine import AffineExpr
 from xdsl.rewriter import InsertPoint
 
 from convir.analysis.reshapes import collapse_shape, expand_shape, splitting
+from convir.analysis.values.scalars import zero_of
 from convir.dialects.linalg.generics import generic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from xdsl.ir import Attribute, Operation, SSAValue
+
+Element: TypeAlias = "AnyFloat | IntegerType"
+"""Types of elements."""
 
 GROUP = "g"
 """The name of the dimension over groups, which splitting a dimension puts before it."""
@@ -59,9 +63,9 @@ class NamedTensor:
         return cast("TensorType[Attribute]", self.value.type)
 
     @property
-    def element(self) -> AnyFloat:
-        """The element type, a float type."""
-        return cast("AnyFloat", self.type.element_type)
+    def element(self) -> Element:
+        """The element type."""
+        return cast("Element", self.type.element_type)
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -79,7 +83,7 @@ class TensorBuilder:
     def __init__(self, before: Operation):
         self._builder = Builder(InsertPoint.before(before))
         self._location = before.location
-        self._zeros: dict[AnyFloat, SSAValue] = {}
+        self._zeros: dict[Element, SSAValue] = {}
         self._indices: dict[int, SSAValue] = {}
         self._extents: dict[str, SSAValue] = {}
 
@@ -89,10 +93,10 @@ class TensorBuilder:
         self._builder.insert(op)
         return op.results[0]
 
-    def zero(self, element: AnyFloat) -> SSAValue:
-        """The scalar 0 of a float type; one constant per builder."""
+    def zero(self, element: Element) -> SSAValue:
+        """The scalar 0 of a type; one constant per builder."""
         if element not in self._zeros:
-            self._zeros[element] = self.insert(arith.ConstantOp(FloatAttr(0.0, element)))
+            self._zeros[element] = self.insert(arith.ConstantOp(zero_of(element)))
         return self._zeros[element]
 
     def index(self, value: int) -> SSAValue:
@@ -118,7 +122,7 @@ class TensorBuilder:
         return NamedTensor(self.insert(op), tuple(names))
 
     def zeros(
-        self, names: Sequence[str], sizes: Mapping[str, int], element: AnyFloat
+        self, names: Sequence[str], sizes: Mapping[str, int], element: Element
     ) -> NamedTensor:
         """A tensor of zeros: a fill."""
         empty = self.empty(names, sizes, element)
@@ -126,7 +130,7 @@ class TensorBuilder:
         return NamedTensor(self.insert(fill), empty.names)
 
     def constant_zeros(
-        self, names: Sequence[str], sizes: Mapping[str, int], element: AnyFloat
+        self, names: Sequence[str], sizes: Mapping[str, int], element: Element
     ) -> NamedTensor:
         """A tensor of zeros: a splat constant, or a fill where it is dynamic or has no element."""
         shape = tuple(sizes[name] for name in names)
@@ -239,7 +243,7 @@ class TensorBuilder:
             op.location = self._location
         return self.insert(generic(operands, block, num_parallel, num_reduction))
 
-    def cast(self, source: NamedTensor, element: AnyFloat) -> NamedTensor:
+    def cast(self, source: NamedTensor, element: Element) -> NamedTensor:
         """`source` with its elements extended or rounded to `element`; itself if they are that."""
         if source.element == element:
             return source

@@ -18,6 +18,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
+from xdsl.dialects.builtin import i32
 from xdsl.ir import BlockArgument, OpResult
 
 from convir.dialects.conv.ops import ConvOp
@@ -140,9 +141,11 @@ class ExactnessTracker:
 
     def _convolved(self, op: ConvOp, frame: Frame) -> Fact:
         """What is known of the result of a convolution: one sum, then one rounding."""
+        fact = Fact.merge(map(self.fact, op.operands))
+        if op.accumulator == i32:
+            return fact
         operands = [frame.get(op, value) for value in op.operands]
         lhs, rhs, init = map(self._measured, op.operands, operands)
-        fact = Fact.merge(map(self.fact, op.operands))
         float_format = frame.interpreter.float_format
         accumulator = dtype_of(op.accumulator, float_format) or frame.dtype(op, op.result)
         terms = terms_of(op, operands)

@@ -17,6 +17,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
+from xdsl.dialects.builtin import i32
 from xdsl.utils.exceptions import VerifyException
 
 from convir.dialects.conv.geometry import Direction
@@ -46,6 +47,8 @@ def _(op: Operation, operands: tuple[Array, ...], frame: Frame) -> tuple[Array, 
     if accumulator is None:
         raise EvaluationError(op, f"accumulates in {op.accumulator}")
     lhs, rhs, init = operands
+    if op.accumulator == i32:
+        lhs = lhs.view(np.uint8)
     total = np.array(init).astype(accumulator)
     arrays = dict(zip(op.DIRECTION.roles, (lhs, rhs, total), strict=True))
     windows = _windows(op, arrays)
