@@ -1,8 +1,8 @@
 """Where the elements of an operand really lie: through slices, padding and rearrangements.
 
 A kernel's contraction may read an argument through ops that compute nothing: an extract_slice, a
-pad with zeros, a transpose, the flip of a filter. They change at which index of the argument an
-element is found, and implementations that can address it need no copy.
+pad with a constant, a transpose, the flip of a filter. They change at which index of the argument
+an element is found, and implementations that can address it need no copy.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, FloatAttr, TensorType
 from xdsl.ir import BlockArgument, OpResult
 
 from convir.analysis.rearrangement import rearrangement
 from convir.analysis.refusal import Refusal
 from convir.analysis.slices import slice_view
-from convir.analysis.values.zeros import is_zero
+from convir.analysis.values.scalars import scalar_constant
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +36,8 @@ class Access:
     index: tuple[LinearIndex, ...]
     """Per dimension of the argument: its index as a form over the loops of the reader."""
     padded: bool
-    """Whether indices outside of the argument occur; they read zeros."""
+    """Whether indices outside of the argument occur; they read `fill`."""
+    fill: int = 0
 
 
 def shape_of(value: SSAValue) -> tuple[int, ...]:
@@ -74,8 +75,9 @@ def access_of(value: SSAValue, index: Sequence[LinearIndex]) -> Access | Refusal
 def _through_pad(
     view: SliceView, offsets: Sequence[int], index: Sequence[LinearIndex]
 ) -> Access | Refusal:
-    if view.fill is None or not is_zero(view.fill):
-        return Refusal("it pads with another value than zero")
+    fill = pad_value(view)
+    if fill is None:
+        return Refusal("it pads with another value than zero or a constant integer")
     forms = [form.affine(1, -low) for form, low in zip(index, offsets, strict=True)]
     source = view.source
     if isinstance(source, OpResult):
@@ -90,7 +92,15 @@ def _through_pad(
             source, forms = moved.source, [form.composed(forms) for form in moved.index]
     if not isinstance(source, BlockArgument):
         return Refusal("it pads a part of an argument")
-    return Access(source, tuple(forms), padded=True)
+    return Access(source, tuple(forms), padded=True, fill=fill)
+
+
+def pad_value(view: SliceView) -> int | None:
+    """What a pad writes around its source: zero of any type, or an integer; None if neither."""
+    constant = None if view.fill is None else scalar_constant(view.fill)
+    if constant is None or (isinstance(constant, FloatAttr) and constant.value.data != 0):
+        return None
+    return int(constant.value.data)
 
 
 def _cuts_beside(cut: SliceView, pad: SliceView) -> bool:

@@ -27,11 +27,13 @@ from xdsl.ir import Block, Operation, OpResult
 from xdsl.passes import ModulePass
 from xdsl.traits import IsTerminator
 
+from convir.analysis.contraction import contraction_dims
+from convir.analysis.linear import linear_map
 from convir.analysis.rearrangement import rearrangement
 from convir.analysis.refusal import NoMatch, Refusal
 from convir.analysis.slices import slice_view
 from convir.analysis.structured import structured
-from convir.analysis.values.zeros import is_zero
+from convir.lowering.bodies.operand_access import pad_value, shape_of
 from convir.lowering.loops.pointwise import is_pointwise
 from convir.lowering.regions.op_groups import (
     ALIASES,
@@ -49,7 +51,9 @@ if TYPE_CHECKING:
 
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
-    from xdsl.ir import SSAValue
+    from xdsl.ir import SSAValue, Use
+
+    from convir.analysis.slices import SliceView
 
 
 def fuse_epilogues(block: Block) -> None:
@@ -157,7 +161,29 @@ def _is_addressing(op: Operation) -> bool:
     view = slice_view(op)
     if view is None or view.kind == "insert_slice":
         return False
-    return view.kind == "extract_slice" or (view.fill is not None and is_zero(view.fill))
+    if view.kind == "extract_slice":
+        return True
+    return pad_value(view) is not None and _pads_windows(view)
+
+
+def _pads_windows(pad: SliceView) -> bool:
+    """Whether readers of a pad walk along all dimensions that it pads: not one that a contraction
+    only sums over, such as channels that are filled up."""
+    source, padded = shape_of(pad.source), shape_of(pad.result)
+    dims = [dim for dim, (a, b) in enumerate(zip(source, padded, strict=True)) if a != b]
+    return all(_walks(use, dims) for use in pad.result.uses)
+
+
+def _walks(use: Use, dims: Sequence[int]) -> bool:
+    op = use.operation
+    inner, view = slice_view(op), structured(op)
+    if inner is not None and inner.kind == "pad":
+        return all(_walks(other, dims) for result in op.results for other in result.uses)
+    if view is None or isinstance(contraction_dims(op), Refusal):
+        return True
+    forms = linear_map(view.maps[use.index])
+    moving = set(view.loops_of("parallel"))
+    return forms is None or all(moving & set(forms[dim].loops) for dim in dims)
 
 
 def _is_read_directly(op: Operation) -> bool:

@@ -21,7 +21,7 @@ from convir.lowering.bodies.contraction.spec import (
 
 if TYPE_CHECKING:
     from convir.dialects.conv.windows import Window
-    from convir.lowering.bodies.contraction.spec import FloatType, StorageType
+    from convir.lowering.bodies.contraction.spec import ComputeType, StorageType
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Convolution:
     groups: int = 1
     types: tuple[StorageType, StorageType, StorageType] = ("f32", "f32", "f32")
     """Of X, W and Y."""
-    element: FloatType = "f32"
+    element: ComputeType = "f32"
     """Of the products and accumulators."""
 
     def fprop(self, *, accumulate: bool = False) -> Contraction:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.scalar_program import ScalarProgram
-    from convir.lowering.bodies.contraction.spec import Contraction, FloatType, StorageType
+    from convir.lowering.bodies.contraction.spec import ComputeType, Contraction, StorageType
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class EpilogueOperand:
 class FusedEpilogue:
     """From a sum to what is stored."""
 
-    sum: FloatType
+    sum: ComputeType
     stored: StorageType
     body: ScalarProgram
     """What is stored for a sum."""

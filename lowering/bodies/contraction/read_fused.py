@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects import arith, tensor
-from xdsl.dialects.builtin import FunctionType, TensorType
+from xdsl.dialects.builtin import AnyFloat, FunctionType, TensorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from convir.analysis.contraction import contraction_dims
@@ -31,6 +31,7 @@ from convir.lowering.bodies.contraction.operand_types import STORED
 from convir.lowering.bodies.contraction.place_operands import place_operand
 from convir.lowering.bodies.contraction.read_kernel import contraction_readings
 from convir.lowering.bodies.contraction.scalar_program import Constant, ScalarOp, ScalarProgram, Sum
+from convir.lowering.bodies.contraction.spec import READABLE, WRITABLE
 from convir.lowering.bodies.operand_access import shape_of
 
 if TYPE_CHECKING:
@@ -247,14 +248,13 @@ def _fused(body: _Body, call: ContractionCall, result: SSAValue) -> FusedContrac
     zero_fill = empty.after(body.steps)
     if isinstance(zero_fill, Refusal):
         return zero_fill
-    stored = STORED.get(type(_element_type(result)))
-    allowed = {"f64"} if spec.element == "f64" else {"f16", "bf16", "f32"}
-    if stored not in allowed:
+    stored = STORED.get(_element_type(result))
+    if stored is None or stored not in WRITABLE[spec.element]:
         return Refusal(f"it stores {_element_type(result)}")
     operands: list[EpilogueOperand] = []
     for read in summed.reads:
-        type_of_read = STORED.get(type(read.type))
-        if type_of_read is None:
+        type_of_read = STORED.get(read.type)
+        if type_of_read is None or (spec.element != "i32" and type_of_read in READABLE["i32"]):
             return Refusal(f"its epilogue reads {read.type}")
         operand = place_operand(read, type_of_read, spec, shape)
         if isinstance(operand, Refusal):
@@ -286,7 +286,8 @@ def _inner(start: Functor, piece: _Piece) -> Functor | Refusal:
 def _adding(start: Functor, init: int, shape: tuple[int, ...], total: SSAValue) -> Functor:
     index = tuple(LinearIndex(((dim, 1),)) for dim in range(len(shape)))
     functor, element = start.reading(Read(init, _element_type(total), index, shape))
-    add = ScalarOp(arith.AddfOp, (start.program.value, element), _element_type(total), (), ())
+    adds = arith.AddfOp if isinstance(_element_type(total), AnyFloat) else arith.AddiOp
+    add = ScalarOp(adds, (start.program.value, element), _element_type(total), (), ())
     return replace(functor, program=start.program.followed_by(add))
 
 

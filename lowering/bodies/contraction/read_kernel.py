@@ -39,8 +39,10 @@ if TYPE_CHECKING:
     from convir.analysis.slices import SliceView
     from convir.dialects.kernel import ops as kernel
     from convir.lowering.bodies.contraction.reading_cost import Lanes
-    from convir.lowering.bodies.contraction.spec import FloatType, Result, StorageType
+    from convir.lowering.bodies.contraction.spec import ComputeType, Result, StorageType
     from convir.lowering.bodies.operand_access import Access
+
+_BYTE = 0xFF
 
 MAX_TAPS = 1 << 16
 """Of one axis: more are the output pixels of an image that is taken for a filter."""
@@ -198,6 +200,10 @@ def _read_piece(
     a, other = (_Tensor(x.index, shape_of(x.root), x.padded) for x in (a_access, other_access))
     placed = zip(dims.out.index, piece.strides, piece.offsets, strict=True)
     out = _Tensor(tuple(form.affine(s, o) for form, s, o in placed), out_shape)
+    if a_access.fill and types.element != "i32":
+        return Refusal("it pads with another value than zero")
+    if types.element == "i32" and (result == "B" or (types.unsigned != rows)):
+        return Refusal("its image is the signed operand" if result == "C" else "it sums integers")
     b, c = (other, out) if result == "C" else (out, other)
     reader = _Reader(dims, a, b, c, unit if result == "C" else None)
     if result == "B" and (any(piece.offsets) or set(piece.strides) != {1}):
@@ -209,6 +215,7 @@ def _read_piece(
     spec = reader.spec(types.element, stored, result, accumulate=init is not None)
     if isinstance(spec, Refusal):
         return spec
+    spec = replace(spec, fill=a_access.fill & _BYTE)
     return ContractionCall(spec, a_access.root.index, other_access.root.index, init)
 
 
@@ -264,7 +271,7 @@ class _Reader:
 
     def spec(
         self,
-        element: FloatType,
+        element: ComputeType,
         stored: dict[str, StorageType],
         result: Result,
         *,

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Protocol
 from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 
 if TYPE_CHECKING:
-    from convir.lowering.bodies.contraction.spec import Contraction, FloatType
+    from convir.lowering.bodies.contraction.spec import ComputeType, Contraction
 
 
 class Lanes(Protocol):
     """What a reading may depend on of the machine that multiplies."""
 
-    def lanes(self, element: FloatType) -> int:
+    def lanes(self, element: ComputeType) -> int:
         """How many elements one vector holds."""
         ...
 
@@ -34,7 +34,7 @@ class VectorUnit:
     multiply_adds: float
     """Vectors of them in a cycle; a position and tap with fewer products still takes one."""
 
-    def lanes(self, element: FloatType) -> int:
+    def lanes(self, element: ComputeType) -> int:
         """How many elements one vector holds."""
         return self.vector_bytes // STORAGE_BYTES[element]
 

@@ -16,6 +16,9 @@ strided backward data convolution is one phase for each residue of the output pi
 its own taps; a phase without taps is zero-filled. All offsets and strides count elements of the
 operand that they step through. Operands may be stored in narrower types than the arithmetic's:
 they are widened when they are read, and results are rounded once, to nearest even.
+
+Sums in i32 are of bytes, unsigned in A and signed in B, modulo 2^32; a tap outside then reads
+`fill`, the zero point of a quantised image, in place of zeros.
 """
 
 from __future__ import annotations
@@ -24,19 +27,33 @@ from dataclasses import dataclass
 from math import prod
 from typing import Literal, TypeAlias
 
-FloatType: TypeAlias = Literal["f32", "f64"]
+ComputeType: TypeAlias = Literal["f32", "f64", "i32"]
 """Types that a kernel multiplies and adds in."""
 
 Result: TypeAlias = Literal["B", "C"]
 """The operand that a contraction computes."""
 
-StorageType: TypeAlias = Literal["f16", "bf16", "f32", "f64"]
+StorageType: TypeAlias = Literal["f16", "bf16", "f32", "f64", "i8", "i32"]
 """Types that operands are stored in."""
 
-READABLE: dict[FloatType, set[StorageType]] = {"f32": {"f16", "bf16", "f32"}, "f64": {"f64"}}
+READABLE: dict[ComputeType, set[StorageType]] = {
+    "f32": {"f16", "bf16", "f32"},
+    "f64": {"f64"},
+    "i32": {"i8", "i32"},
+}
 """The types that operands may be stored in, by the type of the arithmetic."""
 
-STORAGE_BYTES: dict[StorageType, int] = {"f16": 2, "bf16": 2, "f32": 4, "f64": 8}
+WRITABLE: dict[ComputeType, set[StorageType]] = {**READABLE, "i32": {"i8", "i32", "f32"}}
+"""The types that results may be stored in, by the type of the arithmetic."""
+
+STORAGE_BYTES: dict[StorageType, int] = {
+    "f16": 2,
+    "bf16": 2,
+    "f32": 4,
+    "f64": 8,
+    "i8": 1,
+    "i32": 4,
+}
 """Bytes of an element."""
 
 
@@ -113,7 +130,7 @@ class Weights:
 class Contraction:
     """A contraction of rows with weights; see the module's docstring."""
 
-    element: FloatType
+    element: ComputeType
     """Type of the products and accumulators."""
     phases: tuple[Phase, ...]
     """All of the same rank, at least one."""
@@ -130,6 +147,8 @@ class Contraction:
     """The operand that is computed from the other two. B has one phase, and is dense."""
     accumulate: bool = False
     """Add to the result instead of storing; phases without taps then do nothing."""
+    fill: int = 0
+    """What A reads outside; other than 0 only of bytes."""
     tf32: bool = False
     """Whether f32 operands may be rounded to TF32 before they are multiplied."""
 
@@ -145,8 +164,14 @@ class Contraction:
         axes = [axis for phase in self.phases for axis in phase.axes]
         if any(len(axis.tap_rows) != len(axis.tap_weights) for axis in axes):
             raise ValueError("every tap has a row and a weight")
-        if {self.a.type, self.b.type, self.c.type} - READABLE[self.element]:
+        results = (self.c, self.b) if self.result == "C" else (self.b, self.c)
+        written, other = results
+        if {self.a.type, other.type} - READABLE[self.element] or (
+            written.type not in WRITABLE[self.element]
+        ):
             raise ValueError(f"{self.element} arithmetic reads {sorted(READABLE[self.element])}")
+        if self.fill and self.element != "i32":
+            raise ValueError("only bytes are padded with another number than zero")
         sizes = [size for axis in axes for size in (axis.size, axis.extent)]
         if min(self.in_channels, self.out_channels, self.groups, *sizes) < 1:
             raise ValueError("sizes of a contraction are at least 1")

@@ -20,7 +20,7 @@ from convir.lowering.bodies.contraction.scalar_program import Result, ScalarOp
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import AnyFloat, FloatAttr
 
-    from convir.lowering.bodies.contraction.spec import FloatType, StorageType
+    from convir.lowering.bodies.contraction.spec import ComputeType, StorageType
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class RowProgram:
     """Nodes in order of their dependence, over axes from the outermost in memory to the
     innermost."""
 
-    element: FloatType
+    element: ComputeType
     """What is computed in."""
     sizes: tuple[int, ...]
     reduced: tuple[bool, ...]

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from convir.analysis.structured import Structured
-    from convir.lowering.bodies.contraction.spec import FloatType, StorageType
+    from convir.lowering.bodies.contraction.spec import ComputeType, StorageType
     from convir.lowering.bodies.rows.program import Node
 
 _STORAGE: Mapping[type[Attribute], StorageType] = {
@@ -322,7 +322,7 @@ class _Reader:
             self._known[result] = number
         return number
 
-    def _element(self, nodes: Sequence[Node]) -> FloatType:
+    def _element(self, nodes: Sequence[Node]) -> ComputeType:
         kinds = {type(node.kind) for node in nodes if isinstance(node, Load | Reduction)}
         if Float64Type not in kinds:
             return "f32"

@@ -10,7 +10,7 @@ from convir.analysis.refusal import Refusal
 
 if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.fused import EpilogueOperand
-    from convir.lowering.bodies.contraction.spec import FloatType, StorageType
+    from convir.lowering.bodies.contraction.spec import ComputeType, StorageType
 
 _DIGEST_LETTERS = 16
 
@@ -32,7 +32,7 @@ class Epilogue:
     of the operands.
     """
 
-    sum: FloatType
+    sum: ComputeType
     stored: StorageType
     body: str
     zero_fill: str

@@ -75,6 +75,8 @@ def _read(callee: kernel.FuncOp, allow_tf32: bool) -> ContractionProblem | Refus
     fused = read_fused(callee, _reading_cost)
     if isinstance(fused, Refusal):
         return fused
+    if fused.contraction.element == "i32":
+        return Refusal("it sums integers")
     try:
         epilogue = _printed(fused.epilogue)
     except PassFailedException as error:

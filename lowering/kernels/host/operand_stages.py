@@ -16,6 +16,7 @@ from convir.lowering.kernels.host.code.fused_store import EPILOGUE_BUFFERS
 from convir.lowering.kernels.host.code.lanes import Lanes
 from convir.lowering.kernels.host.code.operand_copy import Dimension, StageKernel, staged_phases
 from convir.lowering.kernels.host.code.pairs import paired, takes_pairs
+from convir.lowering.kernels.host.code.quads import in_quads, takes_quads
 from convir.lowering.kernels.host.launch import HostLaunch, KernelCode, Stage
 
 if TYPE_CHECKING:
@@ -44,12 +45,14 @@ class OperandStages:
             copied_as: the type that kernels read; the arithmetic's if None.
         """
         self._read: StorageType = spec.element if copied_as is None else copied_as
-        pairs = takes_pairs(spec, cpu)
-        self.spec = paired(spec) if pairs else spec
-        """What the kernels compute: `spec` on the copies of operands, over pairs where these are
-        multiplied."""
+        pairs, quads = takes_pairs(spec, cpu), takes_quads(spec)
+        if spec.element == "i32" and not quads:
+            self._read = "i8"
+        self.spec = paired(spec) if pairs else in_quads(spec) if quads else spec
+        """What the kernels compute: `spec` on the copies of operands, over pairs or quads where
+        these are multiplied."""
         self.epilogue = epilogue
-        self.lanes = Lanes(spec.element, cpu, pairs)
+        self.lanes = Lanes(spec.element, cpu, pairs, quads)
         self.kernels: list[Writer] = []
         self.stages: list[Stage] = []
         self.workspace: dict[Buffer, int] = {}

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from convir.dialects.kernel import ops as kernel
     from convir.lowering.bodies.contraction.fused import FusedContraction, FusedEpilogue
     from convir.lowering.bodies.contraction.read_kernel import ContractionCall
-    from convir.lowering.bodies.contraction.spec import Contraction, FloatType
+    from convir.lowering.bodies.contraction.spec import ComputeType, Contraction
     from convir.lowering.kernels.host.launch import Buffer, HostLaunch
     from convir.lowering.kernels.host.target import CpuTarget
 
@@ -146,7 +146,7 @@ class _Asked:
     unit: VectorUnit
     asked: bool = False
 
-    def lanes(self, element: FloatType) -> int:
+    def lanes(self, element: ComputeType) -> int:
         """How many elements it holds."""
         self.asked = True
         return self.unit.lanes(element)

@@ -25,6 +25,7 @@ NAMES: Final = (X86_64, X86_64_V3, X86_64_V4, X86_64_V4_BF16)
 
 AVX512_BF16: Final = "avx512bf16"
 """LLVM's name of the feature; only functions that multiply by it are compiled with it."""
+AVX512_VNNI: Final = "avx512vnni"
 _PACKAGE: Final = "convir.lowering.kernels.host"
 
 # Their float → bfloat conversions turn subnormals into zero, which IEEE arithmetic does not.
@@ -54,6 +55,10 @@ class CpuTarget:
     """True if an instruction converts between f16 and f32."""
     bf16_dot: bool
     """True if an instruction adds the products of two pairs of bf16 to an f32: `vdpbf16ps`."""
+
+    int8_dot: bool
+    """True if an instruction adds the products of four unsigned and signed bytes to an i32:
+    `vpdpbusd`."""
 
     clock_mhz: float
     """Cycles per µs, under vector arithmetic."""
@@ -156,7 +161,7 @@ def named(name: str) -> CpuTarget:
 def _host() -> CpuTarget:
     triple = llvm.get_process_triple()
     features: dict[str, bool] = llvm.get_host_cpu_features()
-    pairs = features.get(AVX512_BF16, False)
+    pairs, quads = features.get(AVX512_BF16, False), features.get(AVX512_VNNI, False)
     for feature in _FLUSHES_SUBNORMALS:
         features[feature] = False
     flat = ",".join(f"{'+' if has else '-'}{name}" for name, has in sorted(features.items()))
@@ -166,5 +171,5 @@ def _host() -> CpuTarget:
     fma, half = features.get("fma", False), features.get("f16c", False)
     known = named(X86_64_V3 if features.get("avx2", False) and fma else X86_64)
     if all(features.get(feature, False) for feature in _AVX512):
-        known = replace(named(X86_64_V4), bf16_dot=pairs)
+        known = replace(named(X86_64_V4), bf16_dot=pairs, int8_dot=quads)
     return replace(known, **own, fma=fma, f16_in_hardware=half)

@@ -404,6 +404,14 @@ class Module:
         )
         return Value(PTR, f"@{name}")
 
+    def filled(self, name: str, size: int, align: int, byte: int) -> Value:
+        """`size` bytes `byte` that nobody writes, and their address."""
+        if not byte:
+            return self.zeros(name, size, align)
+        text = f"\\{byte:02X}" * size
+        self._globals.append(f'@{name} = internal global [{size} x i8] c"{text}", align {align}')
+        return Value(PTR, f"@{name}")
+
     def add(self, function: Function) -> Function:
         """Append a function."""
         self._functions.append(function)

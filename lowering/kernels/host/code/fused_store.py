@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 from convir.lowering.kernels.host.code.builder import I64, PTR, Value
 from convir.lowering.kernels.host.code.scalar_steps import ScalarSteps, unsupported
-from convir.lowering.kernels.host.code.storage import Storage
+from convir.lowering.kernels.host.code.storage import storage_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.host.code.builder import Function, Operand
     from convir.lowering.kernels.host.code.lanes import Lanes
+    from convir.lowering.kernels.host.code.storage import Storage
 
 EpilogueBuffer = Literal["epilogue0", "epilogue1", "epilogue2", "epilogue3"]
 """The further operands of an epilogue."""
@@ -114,7 +115,7 @@ class FusedStore:
                 place = f.emit(I64, "e.address", f"ptrtoint {address} to i64")
                 found.append(f.sub(place, base, "behind"))
             else:
-                start = operand.phases[0].offset * Storage(self.lanes, operand.type).bytes
+                start = operand.phases[0].offset * storage_of(self.lanes, operand.type).bytes
                 found.append(f.offset(address, start))
         return [*found, base] if any(map(reads_rows, self.epilogue.operands)) else found
 
@@ -154,9 +155,9 @@ class FusedStore:
         (stride,) = operand.phases[0].axis_strides
         begin = f.emit(I64, "row.address", f"ptrtoint {place} to i64")
         apart = f.sub(begin, f.argument("first.result"), "apart")
-        line_bytes = axis.out_stride * Storage(self.lanes, self.spec.c.type).bytes
+        line_bytes = axis.out_stride * storage_of(self.lanes, self.spec.c.type).bytes
         row = f.rem(f.div(apart, line_bytes), axis.size, "row.number")
-        return f.element(first, row, stride * Storage(self.lanes, operand.type).bytes)
+        return f.element(first, row, stride * storage_of(self.lanes, operand.type).bytes)
 
     def along(self, f: Function, behind: Sequence[Value | None], offset: int) -> list[Value | None]:
         """Where the operands' elements for the result `offset` bytes on in the same row are."""
@@ -186,7 +187,7 @@ class FusedStore:
         elements: list[Value] = []
         arguments = self.arguments(f)[: len(behind)]
         for operand, argument, place in zip(self.epilogue.operands, arguments, behind, strict=True):
-            storage = Storage(self.lanes, operand.type)
+            storage = storage_of(self.lanes, operand.type)
             address = place or f.element(argument, column, self._stride_bytes(operand))
             is_one = not operand.follows_result and not channel_stride(self.spec, operand)
             elements.append(_loaded(f, storage, address, total, 0 if is_one else active))
@@ -206,7 +207,7 @@ class FusedStore:
         """
         elements: list[Value] = []
         for operand, argument in zip(self.epilogue.operands, self.arguments(f), strict=True):
-            storage = Storage(self.lanes, operand.type)
+            storage = storage_of(self.lanes, operand.type)
             if operand.follows_result:
                 elements.append(_loaded(f, storage, f.offset(place, argument), total, active))
             else:
@@ -219,7 +220,7 @@ class FusedStore:
         return ScalarSteps(self.lanes, self.epilogue)
 
     def _stride_bytes(self, operand: EpilogueOperand) -> int:
-        size = Storage(self.lanes, operand.type).bytes
+        size = storage_of(self.lanes, operand.type).bytes
         return channel_stride(self.spec, operand) * size
 
 

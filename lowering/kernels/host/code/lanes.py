@@ -7,25 +7,29 @@ from typing import TYPE_CHECKING
 
 from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.host.code.builder import Value, mask, vector, zero
+from convir.lowering.kernels.host.code.dot_of_bytes import dot_of_bytes
 from convir.lowering.kernels.host.target import AVX512_BF16
 
 if TYPE_CHECKING:
-    from convir.lowering.bodies.contraction.spec import FloatType
+    from convir.lowering.bodies.contraction.spec import ComputeType
     from convir.lowering.kernels.host.code.builder import Function
     from convir.lowering.kernels.host.target import CpuTarget
 
-_NAMES: dict[FloatType, str] = {"f32": "float", "f64": "double"}
+_NAMES: dict[ComputeType, str] = {"f32": "float", "f64": "double", "i32": "i32"}
 
 
 @dataclass(frozen=True)
 class Lanes:
     """Vectors of one element type on one CPU."""
 
-    element: FloatType
+    element: ComputeType
     cpu: CpuTarget
     pairs: bool = False
     """Whether a lane of an operand holds two neighbouring bf16 along the reduction instead of one
     f32; accumulators are f32 all the same."""
+    quads: bool = False
+    """Whether a lane of an operand holds four neighbouring bytes along the reduction instead of one
+    i32; accumulators are i32 all the same."""
 
     @property
     def bytes(self) -> int:
@@ -56,12 +60,22 @@ class Lanes:
         """`left * right + total`, fused where the CPU can."""
         if self.pairs:
             return self._dot_add(f, left, right, total)
+        if self.quads:
+            return dot_of_bytes(f, self.cpu, left, right, total)
+        if self.element == "i32":
+            return self.add(f, total, f.emit(self.type, "product", f"mul {left}, {right.text}"))
         if not self.cpu.fma:
             product = f.float_binary("fmul", left, right, "product")
             return f.float_binary("fadd", total, product, "total")
         v = self.type
         declaration = f"declare {v} @llvm.fma.{self.suffix}({v}, {v}, {v})"
         return f.intrinsic(declaration, v, (left, right, total), "total")
+
+    def add(self, f: Function, left: Value, right: Value) -> Value:
+        """`left + right`, vectors of any length or scalars."""
+        if self.element == "i32":
+            return f.emit(left.type, "total", f"add {left}, {right.text}")
+        return f.float_binary("fadd", left, right, "total")
 
     def _dot_add(self, f: Function, left: Value, right: Value, total: Value) -> Value:
         """`left.low * right.low + left.high * right.high + total`.
@@ -80,6 +94,37 @@ class Lanes:
     def broadcast(self, f: Function, address: Value) -> Value:
         """A vector with the element at `address` in every lane."""
         return f.splat(f.load(self.scalar, address, self.bytes, "scalar"), self.count, "broadcast")
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of an element of a row, which for i32 without quads is an unsigned byte."""
+        return 1 if self._widens else self.bytes
+
+    @property
+    def _widens(self) -> bool:
+        return self.element == "i32" and not self.quads
+
+    def broadcast_row(self, f: Function, address: Value) -> Value:
+        """A vector with a row's element at `address` in every lane."""
+        if not self._widens:
+            return self.broadcast(f, address)
+        byte = f.load("i8", address, 1, "byte")
+        return f.splat(f.emit("i32", "wide", f"zext {byte} to i32"), self.count, "broadcast")
+
+    def load_row(self, f: Function, address: Value, active: int) -> Value:
+        """The first `active` lanes from a row, zeros in the others."""
+        if not self._widens:
+            return self.load(f, address, active, "x")
+        raw = self.load_elements(f, "i8", address, active)
+        return f.emit(self.type, "x", f"zext {raw} to {self.type}")
+
+    def load_part(self, f: Function, address: Value, count: int) -> Value:
+        """A vector of `count` elements of a row."""
+        part = vector(self.scalar, count)
+        if not self._widens:
+            return f.load(part, address, self.bytes, "x")
+        raw = f.load(vector("i8", count), address, 1, "raw")
+        return f.emit(part, "x", f"zext {raw} to {part}")
 
     def broadcast_by_load(self, f: Function, address: Value) -> Value:
         """As `broadcast`, of f32 on an x86 with vectors of 512 bits, and never by a shuffle.
@@ -118,6 +163,16 @@ class Lanes:
         declaration = f"declare void @{name}({self.type}, ptr, i32, {active.type})"
         align = Value("i32", str(self.bytes))
         f.intrinsic_effect(declaration, (stored, address, align, active))
+
+    def load_elements(self, f: Function, kind: str, address: Value, active: int) -> Value:
+        """As many elements of LLVM's type `kind` as lanes, the first `active` of them from memory,
+        zeros in the others."""
+        lanes = min(active, self.count)
+        loaded = f.load(vector(kind, lanes), address, 1, "elements")
+        if lanes == self.count:
+            return loaded
+        picked = [min(lane, lanes) for lane in range(self.count)]
+        return f.shuffle(loaded, zero(loaded.type), picked, "elements")
 
     def load_words(self, f: Function, address: Value, active: int) -> Value:
         """As many 16-bit integers as lanes, the first `active` of them from memory."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from convir.lowering.kernels.host.code.builder import I64, PTR, Function, Module, Value
 from convir.lowering.kernels.host.code.entry import KERNEL_PARAMETERS
 from convir.lowering.kernels.host.code.pairs import operand_storage
-from convir.lowering.kernels.host.code.storage import Storage
+from convir.lowering.kernels.host.code.storage import Storage, storage_of
 from convir.lowering.kernels.host.code.transpose import Piece, Square, pieces
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ class StageKernel:
     @property
     def target(self) -> Storage:
         """How the copy is written."""
-        return Storage(self.lanes, self.copied_as or self.lanes.element)
+        return storage_of(self.lanes, self.copied_as or self.lanes.element)
 
     @property
     def bytes(self) -> int:
@@ -166,6 +166,8 @@ class StageKernel:
     def write(self, module: Module) -> None:
         """Add the kernel to `module`."""
         storage = operand_storage(self.lanes, self.layout.type, self.layout.stride)
+        if self.copied_as == self.layout.type:
+            storage = self.target
         *outer, inner = merged(self.pixels)
         runs, blocks = -(-inner.size // RUN), -(-self.channels // RUN)
         f = Function(self.name, KERNEL_PARAMETERS, external=True)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from convir.lowering.kernels.host.code.builder import Function, Value, vector
+from convir.lowering.kernels.host.code.quads import QUAD, JoinedQuads, SignedBytes
 from convir.lowering.kernels.host.code.storage import Storage
 
 if TYPE_CHECKING:
@@ -86,6 +87,10 @@ def operand_storage(lanes: Lanes, type_: StorageType, in_channel_stride: int) ->
     pairs lie so far from each other, and their halves half as far."""
     if lanes.pairs and type_ == "bf16":
         return JoinedPairs(lanes, type_, in_channel_stride // 2)
+    if type_ == "i8":
+        if lanes.quads:
+            return JoinedQuads(lanes, type_, in_channel_stride // QUAD)
+        return SignedBytes(lanes, type_)
     return Storage(lanes, type_)
 
 

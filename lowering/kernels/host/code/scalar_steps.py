@@ -21,7 +21,11 @@ from xdsl.dialects.builtin import (
     Float64Type,
     FloatAttr,
     IntegerAttr,
+    IntegerType,
+    f32,
     i1,
+    i8,
+    i32,
 )
 
 from convir.lowering.bodies.contraction.scalar_program import Result, ScalarProgram
@@ -37,15 +41,17 @@ if TYPE_CHECKING:
 
     from convir.lowering.bodies.contraction.fused import FusedEpilogue
     from convir.lowering.bodies.contraction.scalar_program import ScalarBlock, ScalarOp
-    from convir.lowering.bodies.contraction.spec import FloatType, StorageType
+    from convir.lowering.bodies.contraction.spec import ComputeType, StorageType
     from convir.lowering.kernels.host.code.builder import Function
     from convir.lowering.kernels.host.code.lanes import Lanes
 
-_TYPES: dict[StorageType, AnyFloat] = {
+_TYPES: dict[StorageType, AnyFloat | IntegerType] = {
     "f16": Float16Type(),
     "bf16": BFloat16Type(),
     "f32": Float32Type(),
     "f64": Float64Type(),
+    "i8": i8,
+    "i32": i32,
 }
 _HALVES: dict[type, StorageType] = {Float16Type: "f16", BFloat16Type: "bf16"}
 
@@ -64,6 +70,7 @@ _INTRINSICS = {
     "math.sqrt": "sqrt",
     "math.floor": "floor",
     "math.ceil": "ceil",
+    "math.roundeven": "roundeven",
 }
 """Ops that LLVM has instructions for on vectors. Of those that it would call a library for, lane by
 lane, `vector_functions` has some."""
@@ -72,6 +79,19 @@ _COMPARE = (
     *("ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true"),
 )
 _CASTS = ("arith.extf", "arith.truncf")
+_OF_INTEGERS = {
+    "arith.addi": "add",
+    "arith.subi": "sub",
+    "arith.muli": "mul",
+    "arith.extsi": "sext",
+    "arith.extui": "zext",
+    "arith.trunci": "trunc",
+    "arith.sitofp": "sitofp",
+    "arith.uitofp": "uitofp",
+    "arith.fptosi": "fptosi",
+    "arith.fptoui": "fptoui",
+}
+"""What is computed of sums of integers beside the ops on f32."""
 
 
 def unsupported(epilogue: FusedEpilogue) -> str | None:
@@ -87,11 +107,12 @@ def unsupported(epilogue: FusedEpilogue) -> str | None:
     return None
 
 
-def unsupported_step(op: Operation, element: FloatType) -> str | None:
+def unsupported_step(op: Operation, element: ComputeType) -> str | None:
     """Why vectors of `element` cannot compute a scalar op; None if they can."""
     computed = _TYPES[element]
     known = op.name in _ARITHMETIC or op.name in _INTRINSICS or op.name in _CASTS
     known = known or (op.name in FUNCTIONS and element == "f32")
+    known = known or (op.name in _OF_INTEGERS and element == "i32")
     if not known and op.name not in ("arith.negf", "arith.cmpf", "arith.select"):
         return f"holds {op.name}"
     if not all(_is_kept(value.type, computed) for value in (*op.operands, *op.results)):
@@ -104,12 +125,14 @@ def _block(epilogue: FusedEpilogue) -> ScalarBlock:
     return epilogue.body.as_block(_TYPES[epilogue.sum], types)
 
 
-def _is_kept(kind: Attribute, computed: AnyFloat) -> bool:
+def _is_kept(kind: Attribute, computed: AnyFloat | IntegerType) -> bool:
+    if computed == i32:
+        return kind in (i32, i8, i1, f32)
     is_half = type(kind) in _HALVES and isinstance(computed, Float32Type)
     return kind in (computed, i1) or is_half
 
 
-def _is_number(value: Attribute, computed: AnyFloat) -> bool:
+def _is_number(value: Attribute, computed: AnyFloat | IntegerType) -> bool:
     kind = cast("FloatAttr[AnyFloat] | IntegerAttr", value).type
     return isinstance(value, FloatAttr | IntegerAttr) and _is_kept(kind, computed)
 
@@ -152,7 +175,7 @@ def write_steps(
 
 
 @lru_cache(maxsize=1)
-def _block_of(steps: tuple[ScalarOp, ...], element: FloatType, operands: int) -> ScalarBlock:
+def _block_of(steps: tuple[ScalarOp, ...], element: ComputeType, operands: int) -> ScalarBlock:
     """`steps` as ops: the same for every vector of a stage."""
     kind = _TYPES[element]
     return ScalarProgram(Result(len(steps) - 1), steps).as_block(kind, [kind] * operands)
@@ -188,6 +211,8 @@ def write_step(f: Function, lanes: Lanes, op: Operation, operands: Sequence[Valu
         return f.emit(left.type, "chosen", f"select {first}, {left}, {right}")
     if op.name == "arith.extf":
         return first
+    if op.name in _OF_INTEGERS:
+        return _of_integers(f, op, operands)
     if op.name in _ARITHMETIC:
         value = f.float_binary(_ARITHMETIC[op.name], first, operands[1], "computed")
     elif op.name == "arith.negf":
@@ -202,9 +227,23 @@ def write_step(f: Function, lanes: Lanes, op: Operation, operands: Sequence[Valu
     return value if half is None else Storage(lanes, half).rounded(f, value)
 
 
+def _of_integers(f: Function, op: Operation, operands: Sequence[Value]) -> Value:
+    first, *others = operands
+    name = _OF_INTEGERS[op.name]
+    if others:
+        return f.emit(first.type, "computed", f"{name} {first}, {others[0].text}")
+    element = "float" if op.results[0].type == f32 else str(op.results[0].type)
+    kind = vector(element, _count(first.type)) if first.type.startswith("<") else element
+    return f.emit(kind, "converted", f"{name} {first} to {kind}")
+
+
+def _count(kind: str) -> int:
+    return int(kind[1:].split(" x ", maxsplit=1)[0])
+
+
 def _intrinsic(f: Function, lanes: Lanes, name: str, operands: Sequence[Value]) -> Value:
     kind = operands[0].type
-    suffix = lanes.element
+    suffix = "f64" if lanes.element == "f64" else "f32"
     if kind.startswith("<"):
         suffix = f"v{kind[1:].split(' x ')[0]}{suffix}"
     parameters = ", ".join(operand.type for operand in operands)
@@ -219,8 +258,15 @@ def _truths(kind: str) -> str:
 def constant(number: Attribute, like: str) -> Value:
     """A constant in every lane of the shape of `like`."""
     if not isinstance(number, IntegerAttr):
-        return float_constant(cast("FloatAttr[AnyFloat]", number).value.data, like)
-    kind, text = _truths(like), "true" if number.value.data else "false"
+        data = cast("FloatAttr[AnyFloat]", number).value.data
+        return float_constant(data, like.replace("i32", "float"))
+    whole = cast("IntegerAttr[IntegerType]", number)
+    if whole.type != i1:
+        element, text = str(whole.type), str(whole.value.data)
+        if not like.startswith("<"):
+            return Value(element, text)
+        return Value(vector(element, _count(like)), f"splat ({element} {text})")
+    kind, text = _truths(like), "true" if whole.value.data else "false"
     if not kind.startswith("<"):
         return Value(kind, text)
     lanes = int(kind[1:].split(" x ", maxsplit=1)[0])

@@ -106,6 +106,57 @@ class Storage:
         return _narrow_half(f, x)
 
 
+@dataclass(frozen=True)
+class Unconverted(Storage):
+    """Elements beside sums of integers, which programs on them convert themselves."""
+
+    @property
+    def _kind(self) -> str:
+        return {"f32": "float"}.get(self.type, self.type)
+
+    @property
+    def raw_type(self) -> str:
+        """The LLVM type of a vector."""
+        return vector(self._kind, self.lanes.count)
+
+    def load_raw(self, f: Function, address: Value, active: int) -> Value:
+        """The first `active` elements, zeros in the other lanes."""
+        return self.lanes.load_elements(f, self._kind, address, active)
+
+    def widen(self, f: Function, raw: Value) -> Value:
+        """`raw` itself."""
+        del f
+        return raw
+
+    def rounded(self, f: Function, x: Value) -> Value:
+        """`x` itself."""
+        del f
+        return x
+
+    def store(self, f: Function, stored: Value, address: Value, active: int) -> None:
+        """The first `active` lanes to memory."""
+        if active < self.lanes.count:
+            stored = f.shuffle(stored, stored, range(active), "elements")
+        f.store(stored, address, 1)
+
+    def store_raw(self, f: Function, stored: Value, address: Value, active: int) -> None:
+        """The first `active` lanes to memory."""
+        self.store(f, stored, address, active)
+
+    def load_scalar(self, f: Function, address: Value) -> Value:
+        """One element."""
+        return f.load(self._kind, address, self.bytes)
+
+    def store_scalar(self, f: Function, stored: Value, address: Value) -> None:
+        """One element to memory."""
+        f.store(stored, address, self.bytes)
+
+
+def storage_of(lanes: Lanes, type_: StorageType) -> Storage:
+    """How results, and what is computed with them, are read and written."""
+    return Unconverted(lanes, type_) if lanes.element == "i32" else Storage(lanes, type_)
+
+
 def _like(x: Value, element: str) -> str:
     """The type of `element`s in the shape of `x`."""
     if not x.type.startswith("<"):

@@ -83,7 +83,8 @@ class RowKernel:
         lanes, cuts = self.lanes, self.cuts
         tables = PhaseTables(module, self.spec)
         row_elements = self.spec.in_channels * (self.spec.groups // cuts.groups)
-        zero_row = module.zeros("zero_row", row_elements * lanes.bytes, LINE_BYTES)
+        row_bytes = row_elements * lanes.bytes
+        zero_row = module.filled("zero_row", row_bytes, LINE_BYTES, self.spec.fill)
         spill_row = module.zeros("spill_row", cuts.out_channels * lanes.bytes, LINE_BYTES)
         bounds = module.table("bounds", [bound for line in cuts.bounds for bound in line])
         fill = module.add(TableFiller(tables, cuts.table_width, zero_row, spill_row).function())
@@ -159,6 +160,7 @@ class RowKernel:
             cuts.table_width,
             zero_row,
             spill_row,
+            skips=not self.spec.fill,
             single=cuts.in_channel_block >= in_channels,
             streams=self._streams,
             line_elements=self.spec.b.in_channel_stride if cuts.in_place else None,
@@ -319,7 +321,9 @@ class RowKernel:
             first_panel = f.div(f.mul(part, cuts.panels), cuts.column_parts, "first.panel")
             next_part = f.mul(f.add(part, 1), cuts.panels)
             last_panel = f.div(next_part, cuts.column_parts, "last.panel")
-            a_group = f.offset(a, f.mul(group, spec.a.group_stride * size), "a.group")
+            a_group = f.offset(
+                a, f.mul(group, spec.a.group_stride * STORAGE_BYTES[spec.a.type]), "a.group"
+            )
             c_bytes = spec.c.group_stride * STORAGE_BYTES[spec.c.type]
             c_group = f.offset(c, f.mul(group, c_bytes), "c.group")
             b_group = f.element(b, group, group_bytes, "b.group")

@@ -47,6 +47,8 @@ class PanelShape:
     """The address of the zeros that rows outside of A point at."""
     spill_row: Value
     """The address of the row that the excess rows of a tile are stored to."""
+    skips: bool
+    """Whether taps that are padding for all rows of a tile add nothing."""
     single: bool
     """Whether one call computes whole accumulators; else input channels come in several blocks."""
     streams: bool = False
@@ -131,7 +133,9 @@ def tile_function(
 
 def _last_depth(f: Function, shape: PanelShape, line: Value) -> Value:
     """Where the input channels of a tap end: at their beginning if all of the tile's rows are
-    padding."""
+    padding, which adds nothing."""
+    if not shape.skips:
+        return f.argument("last")
     addresses = f.load(vector(I64, SLACK), line, POINTER_BYTES, "addresses")
     zeros = f.splat(f.emit(I64, "zeros", f"ptrtoint {shape.zero_row} to i64"), SLACK)
     inside = f.compare("ne", addresses, zeros)
@@ -197,7 +201,7 @@ class _BroadcastSteps:
         ]
         sums: list[Value] = []
         for row, address in enumerate(self.rows):
-            x = lanes.broadcast(f, f.element(address, in_channels, lanes.bytes))
+            x = lanes.broadcast_row(f, f.element(address, in_channels, lanes.row_bytes))
             sums += [
                 lanes.multiply_add(f, x, w, total)
                 for w, total in zip(loaded, before[row * vectors :], strict=False)
@@ -210,9 +214,9 @@ class _BroadcastSteps:
             f.prefetch(f.offset(weights, f.argument("ahead")), level=2)
         if self.shape.streams:
             # The whole of the next tile, a part with each step.
-            place = f.element(self.rows[0], in_channels, self.tile.rows * lanes.bytes, "part")
+            place = f.element(self.rows[0], in_channels, self.tile.rows * lanes.row_bytes, "part")
             f.prefetch(
-                f.offset(place, self.tile.rows * self.shape.in_channels * lanes.bytes, "next")
+                f.offset(place, self.tile.rows * self.shape.in_channels * lanes.row_bytes, "next")
             )
         return sums
 
@@ -239,7 +243,7 @@ def _dot_steps(
         ]
         sums: list[Value] = []
         for row, address in enumerate(rows):
-            x = lanes.load(f, f.element(address, at, lanes.bytes), active, "x")
+            x = lanes.load_row(f, f.element(address, at, lanes.row_bytes), active)
             sums += [
                 lanes.multiply_add(f, x, w, total)
                 for w, total in zip(loaded, before[row * tile.width :], strict=False)
@@ -276,10 +280,10 @@ def _group_steps(
     sums = list(totals)
     for v in range(tile.vectors):
         here = min(together, groups - v * together)
-        part = vector(lanes.scalar, here * tile.in_channels)
-        start = v * together * tile.in_channels * lanes.bytes
+        count = here * tile.in_channels
+        start = v * together * tile.in_channels * lanes.row_bytes
         elements = [
-            f.load(part, f.offset(f.element(row, first, lanes.bytes), start), lanes.bytes, "x")
+            lanes.load_part(f, f.offset(f.element(row, first, lanes.row_bytes), start), count)
             for row in rows
         ]
         # Shuffles that move the same lane of every 128 bits share instructions: one by one.
@@ -400,7 +404,7 @@ def _added(f: Function, lanes: Lanes, piece: _Piece, row: Value) -> Value:
         before = lanes.load(f, address, piece.active, "before")
     else:
         before = f.load(piece.sums.type, address, lanes.bytes, "before")
-    return f.float_binary("fadd", before, piece.sums, "after")
+    return lanes.add(f, before, piece.sums)
 
 
 def _store(f: Function, lanes: Lanes, total: Value, address: Value, piece: _Piece) -> None:
@@ -459,6 +463,6 @@ def horizontal_sums(f: Function, vectors: Sequence[Value], lanes: Lanes) -> Valu
             right = parts[place + 1] if place + 1 < len(parts) else left
             a = f.shuffle(left, right, low, "low")
             b = f.shuffle(left, right, high, "high")
-            joined.append(f.float_binary("fadd", a, b, "joined"))
+            joined.append(lanes.add(f, a, b))
         parts, held, width = joined, held * 2, half
     return parts[0]

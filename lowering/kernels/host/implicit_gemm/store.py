@@ -22,13 +22,14 @@ from convir.lowering.kernels.host.code.builder import (
     integers,
     zero,
 )
-from convir.lowering.kernels.host.code.storage import Storage
+from convir.lowering.kernels.host.code.storage import storage_of
 from convir.lowering.kernels.host.code.transpose import transpose
 
 if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.spec import Channels
     from convir.lowering.kernels.host.code.fused_store import FusedStore
     from convir.lowering.kernels.host.code.lanes import Lanes
+    from convir.lowering.kernels.host.code.storage import Storage
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Epilogue:
     @property
     def storage(self) -> Storage:
         """How C is written."""
-        return Storage(self.lanes, self.layout.type)
+        return storage_of(self.lanes, self.layout.type)
 
     def function(self, module: Module) -> Function:
         """Store `out_channels` columns of `count` rows, each to the address that `outs` has for it.
@@ -181,7 +182,7 @@ class Epilogue:
                 if active
                 else self.storage.load_scalar(f, place)
             )
-            total = f.float_binary("fadd", before, total, "after")
+            total = self.lanes.add(f, before, total)
         if active:
             self.storage.store(f, total, place, active)
         else:

@@ -20,8 +20,8 @@ from convir.lowering.bodies.contraction.reading_cost import VectorUnit, reading_
 from convir.lowering.bodies.contraction.spec import (
     Axis,
     Channels,
+    ComputeType,
     Contraction,
-    FloatType,
     Phase,
     StorageType,
     Weights,
@@ -52,7 +52,7 @@ class Products:
     inputs: StorageType = "f32"
 
     @property
-    def element(self) -> FloatType:
+    def element(self) -> ComputeType:
         return "f64" if self.inputs == "f64" else "f32"
 
     @property
