@@ -10,6 +10,7 @@ from convir.lowering.kernels.host.target import target
 from convir.lowering.kernels.target import DEFAULT_TARGET, Target, cpu_costs
 from convir.passes.assign_layout import AssignLayoutPass
 from convir.passes.batch_gemms.pass_ import BatchGemmsPass
+from convir.passes.convert_integer_conv_to_float import ConvertIntegerConvToFloatPass
 from convir.passes.convert_strided_insert_slice_to_generic.pass_ import (
     ConvertStridedInsertSliceToGenericPass,
 )
@@ -44,7 +45,7 @@ def _told(one: ModulePass, device: str, costs: str) -> ModulePass:
     match one:
         case FixpointPass():
             return FixpointPass(_all_told(one.passes, device, costs))
-        case AssignLayoutPass():
+        case AssignLayoutPass() | ConvertIntegerConvToFloatPass():
             return replace(one, device=device)
         case (
             BatchGemmsPass()

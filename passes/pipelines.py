@@ -9,6 +9,7 @@ from convir.passes.batch_gemms.pass_ import BatchGemmsPass
 from convir.passes.canonicalize.pass_ import CanonicalizePass
 from convir.passes.convert_conv_to_linalg.pass_ import ConvertConvToLinalgPass
 from convir.passes.convert_filter_to_channels_last import ConvertFilterToChannelsLastPass
+from convir.passes.convert_integer_conv_to_float import ConvertIntegerConvToFloatPass
 from convir.passes.convert_strided_insert_slice_to_generic.pass_ import (
     ConvertStridedInsertSliceToGenericPass,
 )
@@ -64,6 +65,8 @@ DEFAULT: tuple[ModulePass, ...] = (
     CanonicalizePass(),
     # A loop over samples has no kernel; the products inside of it do, once they are one op.
     BatchGemmsPass(),
+    # On a device whose kernels multiply no bytes; while ops say that they are convolutions.
+    ConvertIntegerConvToFloatPass(),
     # On conv ops, which say what their layouts are; kernels find channels as neighbours.
     AssignLayoutPass(),
     ConvertConvToLinalgPass(),

@@ -30,6 +30,7 @@ CONVIR_PASSES: tuple[str, ...] = (
     "canonicalize",
     "convert-conv-to-linalg",
     "convert-filter-to-channels-last",
+    "convert-integer-conv-to-float",
     "convert-strided-insert-slice-to-generic",
     "cse",
     "dce",
