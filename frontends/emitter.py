@@ -23,6 +23,7 @@ from xdsl.ir import Block, Region
 from xdsl.ir.affine import AffineExpr
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from convir.analysis.effects import Effects
 from convir.analysis.reshapes import collapse_shape, expand_shape, reassociation
 from convir.dialects.address_space import check_addressable
 from convir.dialects.linalg.generics import generic
@@ -288,6 +289,14 @@ def _unreshaped(value: SSAValue, shape: tuple[int, ...]) -> SSAValue:
             return value
         origin = origin.owner.src
     return origin
+
+
+def erase_dead_ops(block: Block) -> None:
+    """Erase what nobody reads: the reals of tensors of which only the integers are read."""
+    effects = Effects()
+    for op in reversed(list(block.ops)):
+        if effects.is_dead(op):
+            Rewriter.erase_op(op)
 
 
 def erase_dead_reshapes(block: Block) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from xdsl.dialects.builtin import AnyFloat
@@ -17,18 +17,23 @@ from convir.frontends.onnx.errors import NodeError, OnnxError
 from convir.frontends.scalar_functions import converted
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Sequence
+    from collections.abc import Callable, Generator, Iterable, Sequence
 
     from xdsl.ir import SSAValue
 
     from convir.frontends.elements import Array
     from convir.frontends.emitter import Emitter
     from convir.frontends.onnx.model import Model, Node
+    from convir.frontends.onnx.steps import Steps
 
 _MISSING: Any = object()
 
 LARGEST = 2**31 - 1
 """No window, stride, padding or count is larger."""
+
+
+Requantise: TypeAlias = "Callable[[Steps, int], SSAValue | None]"
+"""Unsigned bytes of given steps, none below a given one; None if these steps need the reals."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,10 @@ class Graph:
     """How many times each value is read, by subgraphs and as an output of the graph too."""
     dequantised: dict[str, Dequantised] = field(default_factory=dict[str, "Dequantised"])
     """The tensors that are known to be quantised integers, by name."""
+    held_bytes: dict[str, SSAValue] = field(default_factory=dict[str, "SSAValue"])
+    """The unsigned bytes of quantised tensors, by their names and by those of their reals."""
+    requantise: dict[str, Requantise] = field(default_factory=dict[str, "Requantise"])
+    """How tensors of reals are quantised without becoming reals, by name."""
     inlined: int = 0
     """How many nodes of subgraphs were put in their place."""
     lost: set[str] = field(default_factory=set[str])

@@ -11,7 +11,13 @@ from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, NameLoc, St
 
 from convir.dialects.port_names import name_ports
 from convir.frontends.elements import element_type
-from convir.frontends.emitter import Emitter, erase_dead_reshapes, shape_of, tensor_type
+from convir.frontends.emitter import (
+    Emitter,
+    erase_dead_ops,
+    erase_dead_reshapes,
+    shape_of,
+    tensor_type,
+)
 from convir.frontends.onnx.call import Call, Graph, names_read
 from convir.frontends.onnx.constant_nodes import MAX_ELEMENTS, constant_results, is_folded
 from convir.frontends.onnx.control import expand, is_control
@@ -126,6 +132,8 @@ def _imported(model: Model, shapes: Mapping[str, Sequence[int]]) -> ModuleOp:
     returned.location = file
     block.add_op(returned)
     erase_dead_reshapes(block)
+    if graph.requantise:
+        erase_dead_ops(block)
     function.update_function_type()
     inputs, outputs = ([port.name for port in ends] for ends in (model.inputs, model.outputs))
     name_ports(function, inputs, outputs)

@@ -14,6 +14,7 @@ from convir.frontends.onnx.ops import (
     arithmetic,
     convolution,
     indexing,
+    integer_layers,
     logic,
     matrix,
     normalization,
@@ -50,5 +51,6 @@ OPERATORS: Mapping[str, Callable[[Call], Sequence[SSAValue]]] = {
     **resize.OPERATORS,
     **shape.OPERATORS,
     **space.OPERATORS,
+    **integer_layers.OPERATORS,
 }
 """The functions of the standard operators by name."""

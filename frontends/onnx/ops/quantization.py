@@ -7,7 +7,6 @@ are exact: of bf16 summed in f32 where every sum is below 2^24, else of f64.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +19,11 @@ from convir.dialects.conv.ops import FpropOp
 from convir.frontends.elements import MEMORY, constant
 from convir.frontends.emitter import element_of, shape_of
 from convir.frontends.onnx.call import Dequantised
-from convir.frontends.onnx.ops.convolution import BIAS, forward
-from convir.frontends.onnx.ops.convolution import OPERATORS as CONVOLUTIONS
+from convir.frontends.onnx.ops.convolution import forward
+from convir.frontends.onnx.ops.integer_layers import Layer, layer_of_integers
+from convir.frontends.onnx.ops.integer_sums import bytes_of, held, real_of, stored
 from convir.frontends.onnx.ops.matrix import matrix_product
+from convir.frontends.onnx.steps import Steps
 from convir.frontends.scalar_functions import converted, rounded, wide_of
 
 if TYPE_CHECKING:
@@ -131,7 +132,25 @@ def _quantize(call: Call) -> Sequence[SSAValue]:
         raise call.error(f"is not supported on elements of type {element_of(x)}")
     _refuse_blocks(call)
     to = _scale_of(call, 1, 2, len(shape_of(x)), int(call.attribute("axis", 1)))
+    steps = Steps.of(to.scale, to.zero)
+    if steps is not None:
+        return [_bytes(call, x, steps, to.zero.dtype)]
     return [_rounded(call, x, to.scale, to, divides=True)]
+
+
+def _bytes(call: Call, x: SSAValue, to: Steps, dtype: np.dtype[np.generic]) -> SSAValue:
+    """Reals as bytes, of what they were computed from where that is known."""
+    requantise = call.graph.requantise.get(call.node.inputs[0])
+    unsigned = None if requantise is None else requantise(to, 0)
+
+    def body(scalars: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
+        real = scalars.insert(arith.DivfOp(args[0], scalars.number(float(to.scale), f32)))
+        return stored(scalars, real, -to.zero, _LARGEST - to.zero, to.zero)
+
+    if unsigned is None:
+        unsigned = call.emit.elementwise([x], body, i8)
+    call.graph.held_bytes[call.node.outputs[0]] = unsigned
+    return held(call, unsigned, dtype)
 
 
 def _refuse_blocks(call: Call) -> None:
@@ -154,6 +173,16 @@ def _dequantize(call: Call) -> Sequence[SSAValue]:
     x = call.input(0)
     scale = _scale_of(call, 1, 2, len(shape_of(x)), axis)
     call.graph.dequantised[call.node.outputs[0]] = Dequantised(x, scale.scale, scale.zero)
+    steps = Steps.of(scale.scale, scale.zero)
+    if steps is not None:
+        unsigned = bytes_of(call, call.node.inputs[0], x)
+        call.graph.held_bytes[call.node.outputs[0]] = unsigned
+
+        def real(scalars: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
+            factor = scalars.number(float(steps.scale), f32)
+            return scalars.insert(arith.MulfOp(real_of(scalars, args[0], steps.zero), factor))
+
+        return [call.emit.elementwise([unsigned], real, f32)]
 
     def body(scalars: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
         value = scalars.insert(arith.SIToFPOp(args[0], f32))
@@ -334,54 +363,10 @@ def _requantized(call: Call, sums: SSAValue, scales: tuple[int, int, int], axis:
     return _rounded(call, single, factor, out, divides=False)
 
 
-def _conv(call: Call) -> Sequence[SSAValue]:
-    """Conv; of dequantised tensors the integers are convolved, and their exact sums scaled."""
-    x, w = (call.graph.dequantised.get(name) for name in call.node.inputs[:2])
-    sums = None if x is None or w is None else _sums_of_dequantised(call, x, w)
-    if sums is None or x is None or w is None:
-        return CONVOLUTIONS["Conv"](call)
-    along = [-1, *([1] * (len(shape_of(sums)) - 2))]
-    factor = (x.scale.astype(np.float64) * w.scale).astype(np.float32)
-    factor = factor.reshape(along) if factor.size > 1 else factor.reshape(())
-    if not call.has(BIAS):
-        return [_applied(call, sums, [factor], _product, f32)]
-    bias = call.floats(BIAS)[0]
-    call.shaped(bias, (shape_of(sums)[1],), "its bias")
-    scaled = _applied(call, sums, [factor], _product, f32)
-    return [
-        call.emit.elementwise(
-            [scaled, call.emit.reshape(bias, [shape_of(sums)[1], *along[1:]])],
-            lambda body, args: body.insert(arith.AddfOp(args[0], args[1])),
-        )
-    ]
-
-
-def _product(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
-    return body.insert(arith.MulfOp(args[0], args[1]))
-
-
-def _sums_of_dequantised(call: Call, x: Dequantised, w: Dequantised) -> SSAValue | None:
-    """The sums of integers of 8 bits; None where f32 does not hold them, or scales differ along
-    what is summed."""
-    if isinstance(x.integers, np.ndarray) or not isinstance(w.integers, np.ndarray):
-        return None
-    outer = w.scale.size == 1 or w.scale.shape[0] == w.scale.size
-    narrow = all(each.zero.dtype.itemsize == 1 for each in (x, w))
-    if not narrow or not outer or x.scale.size != 1 or element_of(x.integers) == i32:
-        return None
-    weights = w.integers.astype(np.int64) - w.zero
-    if weights.ndim < 3 or _exact(weights, 0, tuple(range(1, weights.ndim)), 0) != bf16:
-        return None
-
-    def shifted(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
-        value = body.insert(arith.SIToFPOp(args[0], f32))
-        return rounded(body, body.insert(arith.SubfOp(value, args[1])), bf16)
-
-    integers = _applied(call, x.integers, [x.zero], shifted, bf16)
-    return _sums(call, integers, _floats(call, weights, bf16))
-
-
 def _qlinear_conv(call: Call) -> Sequence[SSAValue]:
+    exact = layer_of_integers(call, Layer(0, 3, (2, 5), (1, 4, 6), bias=8))
+    if exact is not None:
+        return [exact]
     bias = call.known(8, "its bias") if call.has(8) else np.zeros(1, np.int32)
     sums = _convolved(call, 3, (2, 5), int(np.abs(bias.astype(np.int64)).max(initial=0)))
     if bias.any():
@@ -396,23 +381,28 @@ def _qlinear_conv(call: Call) -> Sequence[SSAValue]:
 
 
 def _qlinear_matmul(call: Call) -> Sequence[SSAValue]:
+    exact = layer_of_integers(call, Layer(0, 3, (2, 5), (1, 4, 6), is_matrix=True))
+    if exact is not None:
+        return [exact]
     return [_requantized(call, _multiplied(call, 3, (2, 5)), (1, 4, 6), -1)]
 
 
-def _integer(
-    compute: Callable[[Call, int, tuple[int, int]], SSAValue], call: Call
-) -> Sequence[SSAValue]:
-    """The sums of `compute` themselves."""
-    return [_as_i32(call, compute(call, 1, (2, 3)))]
+def _conv_integer(call: Call) -> Sequence[SSAValue]:
+    exact = layer_of_integers(call, Layer(0, 1, (2, 3)))
+    return [_as_i32(call, _convolved(call, 1, (2, 3))) if exact is None else exact]
+
+
+def _matmul_integer(call: Call) -> Sequence[SSAValue]:
+    exact = layer_of_integers(call, Layer(0, 1, (2, 3), is_matrix=True))
+    return [_as_i32(call, _multiplied(call, 1, (2, 3))) if exact is None else exact]
 
 
 OPERATORS: Mapping[str, Callable[[Call], Sequence[SSAValue]]] = {
-    "Conv": _conv,
     "QuantizeLinear": _quantize,
     "DequantizeLinear": _dequantize,
     "DynamicQuantizeLinear": _dynamic_quantize,
-    "ConvInteger": partial(_integer, _convolved),
-    "MatMulInteger": partial(_integer, _multiplied),
+    "ConvInteger": _conv_integer,
+    "MatMulInteger": _matmul_integer,
     "QLinearConv": _qlinear_conv,
     "QLinearMatMul": _qlinear_matmul,
 }
