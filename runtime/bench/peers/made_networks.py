@@ -1,7 +1,9 @@
 """Networks that no package ships, written as ONNX models with random weights.
 
 Layers, channels and operators are those of PyTorch's exports: EfficientNet-B0 (arXiv:1905.11946)
-with its normalisations folded into its convolutions, ConvNeXt-T (arXiv:2201.03545).
+MobileNetV2 (arXiv:1801.04381) and ResNet-50 v1.5 (arXiv:1512.03385, with the strides in the 3x3
+convolutions) with their normalisations folded into their convolutions, ConvNeXt-T
+(arXiv:2201.03545).
 """
 
 from __future__ import annotations
@@ -25,6 +27,20 @@ EFFICIENTNET_B0 = (
     (6, 5, 2, 112, 192, 4),
     (6, 3, 1, 192, 320, 1),
 )
+
+MOBILENET_V2 = (
+    # Expansion, output channels, blocks, stride of the first.
+    (1, 16, 1, 1),
+    (6, 24, 2, 2),
+    (6, 32, 3, 2),
+    (6, 64, 4, 2),
+    (6, 96, 3, 1),
+    (6, 160, 3, 2),
+    (6, 320, 1, 1),
+)
+
+RESNET50 = ((64, 3), (128, 4), (256, 6), (512, 3))
+"""Channels inside of the blocks of each stage, and blocks."""
 
 CONVNEXT_TINY = ((96, 3), (192, 3), (384, 9), (768, 3))
 """Channels and blocks of each stage."""
@@ -120,6 +136,48 @@ def efficientnet_b0() -> Any:
     x = net.op("GlobalAveragePool", silu(net.conv(x, 320, 1280, 1)))
     x = net.op("Flatten", x, axis=1)
     return net.model(net.op("Gemm", x, net.weight(CLASSES, 1280), net.weight(CLASSES), transB=1))
+
+
+def mobilenet_v2() -> Any:
+    """MobileNetV2 as `torch.onnx.export` writes it in evaluation."""
+    net = _Graph()
+    bounds = [net.constant(np.float32(bound)) for bound in (0, 6)]
+
+    def relu6(x: str) -> str:
+        return net.op("Clip", x, *bounds)
+
+    x, inputs = relu6(net.conv("x", 3, 32, 3, 2)), 32
+    for expansion, outputs, blocks, first_stride in MOBILENET_V2:
+        for block in range(blocks):
+            inner, stride = inputs * expansion, 1 if block else first_stride
+            y = relu6(net.conv(x, inputs, inner, 1)) if expansion > 1 else x
+            y = relu6(net.conv(y, inner, inner, 3, stride, inner))
+            y = net.conv(y, inner, outputs, 1)
+            x, inputs = net.op("Add", x, y) if block else y, outputs
+    x = net.op("GlobalAveragePool", relu6(net.conv(x, 320, 1280, 1)))
+    x = net.op("Flatten", x, axis=1)
+    return net.model(net.op("Gemm", x, net.weight(CLASSES, 1280), net.weight(CLASSES), transB=1))
+
+
+def resnet50_v1_5() -> Any:
+    """ResNet-50 as `torch.onnx.export` writes it in evaluation."""
+    net = _Graph()
+
+    def relu(x: str) -> str:
+        return net.op("Relu", x)
+
+    x = relu(net.conv("x", 3, 64, 7, 2))
+    x = net.op("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
+    inputs = 64
+    for inner, blocks in RESNET50:
+        for block in range(blocks):
+            stride, outputs = 1 if block or inner == inputs else 2, 4 * inner
+            y = relu(net.conv(x, inputs, inner, 1))
+            y = net.conv(relu(net.conv(y, inner, inner, 3, stride)), inner, outputs, 1)
+            kept = x if block else net.conv(x, inputs, outputs, 1, stride)
+            x, inputs = relu(net.op("Add", y, kept)), outputs
+    x = net.op("Flatten", net.op("GlobalAveragePool", x), axis=1)
+    return net.model(net.op("Gemm", x, net.weight(CLASSES, 2048), net.weight(CLASSES), transB=1))
 
 
 def convnext_tiny() -> Any:

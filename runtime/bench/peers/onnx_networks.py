@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING, Any
 import ml_dtypes
 import numpy as np
 
-from convir.runtime.bench.peers.made_networks import convnext_tiny, efficientnet_b0
+from convir.runtime.bench.peers.made_networks import (
+    convnext_tiny,
+    efficientnet_b0,
+    mobilenet_v2,
+    resnet50_v1_5,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -139,6 +144,8 @@ NETWORKS: Mapping[str, Callable[[], Any]] = {
     "densenet121": densenet121,
     "vgg19": vgg19,
     "efficientnet_b0": efficientnet_b0,
+    "mobilenet_v2": mobilenet_v2,
+    "resnet50_v1_5": resnet50_v1_5,
     "convnext_tiny": convnext_tiny,
     "centerface": centerface,
 }
