@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 BF16_DOT = "@llvm.x86.avx512bf16.dpbf16ps.512"
+BYTE_DOT = "@llvm.x86.avx512.vpdpbusd.512"
 
 _LEAST_NORMAL = np.float32(2.0**-126)
 
@@ -49,6 +50,26 @@ declare <16 x float> @llvm.fabs.v16f32(<16 x float>)
 declare <16 x float> @llvm.copysign.v16f32(<16 x float>, <16 x float>)
 """
 
+_BYTE_DOT_MODEL = """
+define internal <16 x i32> @byte_dot(<16 x i32> %total, <64 x i8> %x, <64 x i8> %y) {
+  %xw = zext <64 x i8> %x to <64 x i32>
+  %yw = sext <64 x i8> %y to <64 x i32>
+  %products = mul <64 x i32> %xw, %yw
+"""
+for _byte in range(4):
+    _lanes = ", ".join(f"i32 {4 * _lane + _byte}" for _lane in range(16))
+    _BYTE_DOT_MODEL += f"""
+  %p{_byte} = shufflevector <64 x i32> %products, <64 x i32> poison, <16 x i32> <{_lanes}>
+"""
+_BYTE_DOT_MODEL += """
+  %low = add <16 x i32> %p0, %p1
+  %high = add <16 x i32> %p2, %p3
+  %both = add <16 x i32> %low, %high
+  %sum = add <16 x i32> %total, %both
+  ret <16 x i32> %sum
+}
+"""
+
 
 def emulated(ir: str) -> str:
     """`ir` for any CPU: instructions are calls of their models, vectors of 512 bits are split."""
@@ -58,6 +79,9 @@ def emulated(ir: str) -> str:
         ir = ir.replace(BF16_DOT, "@bf16_dot") + _BF16_DOT_MODEL
         if "@llvm.fma.v16f32(<16 x float>," not in ir.replace(_BF16_DOT_MODEL, ""):
             ir += "declare <16 x float> @llvm.fma.v16f32(<16 x float>, <16 x float>, <16 x float>)"
+    if BYTE_DOT in ir:
+        ir = re.sub(rf"declare .*{re.escape(BYTE_DOT)}.*\n", "", ir)
+        ir = ir.replace(BYTE_DOT, "@byte_dot") + _BYTE_DOT_MODEL
     return ir
 
 
@@ -80,3 +104,12 @@ def bf16_dot(total: Any, x: Any, y: Any) -> Any:
         product = x[..., half].astype(np.float64) * y[..., half].astype(np.float64)
         total = flushed((total.astype(np.float64) + product).astype(np.float32))
     return total
+
+
+def byte_dot(total: Any, x: Any, y: Any) -> Any:
+    """What `vpdpbusd` makes of `total`: i32 of any shape, `x` the same shape x 4 in u8, `y` in i8.
+
+    All four products are added at once, modulo 2^32: nothing saturates.
+    """
+    products = x.astype(np.int64) * y.astype(np.int64)
+    return (total.astype(np.int64) + products.sum(-1)).astype(np.uint32).view(np.int32)

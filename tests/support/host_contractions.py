@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -32,12 +32,22 @@ DTYPES: dict[StorageType, Any] = {
     "bf16": ml_dtypes.bfloat16,
     "f32": np.float32,
     "f64": np.float64,
+    "i8": np.int8,
+    "i32": np.int32,
 }
 Types: TypeAlias = tuple[StorageType, StorageType, StorageType]
 GUARD = 256
 DOUBLE: Types = ("f64", "f64", "f64")
 SINGLE: Types = ("f32", "f32", "f32")
 BFLOAT: Types = ("bf16", "bf16", "bf16")
+BYTES: Types = ("i8", "i8", "i32")
+
+
+def runs_here(cpu: str) -> bool:
+    """Whether this machine has the instructions of a target with AVX-512, or of any other."""
+    host = target()
+    has = {"x86-64-v4": host.vector_bits == 512, "x86-64-v4-bf16": host.bf16_dot and host.int8_dot}
+    return has.get(cpu, True)
 
 
 @dataclass(frozen=True)
@@ -54,6 +64,8 @@ class Case:
     """Which layouts X, W and Y have."""
     types: Types = ("f32", "f32", "f32")
     accumulate: bool = False
+    fill: int = 0
+    """What an image of bytes has around it."""
 
     @property
     def outputs(self) -> tuple[int, ...]:
@@ -77,9 +89,9 @@ class Case:
             layouts=self.layouts,
             groups=self.groups,
             types=self.types,
-            element="f64" if "f64" in self.types else "f32",
+            element={"f64": "f64", "i8": "i32"}.get(self.types[0], "f32"),
         )
-        return getattr(convolution, kind)(accumulate=self.accumulate)
+        return replace(getattr(convolution, kind)(accumulate=self.accumulate), fill=self.fill)
 
 
 def window(taps: int, stride: int = 1, pad: int = 0, dilation: int = 1, high: int | None = None):
@@ -87,14 +99,22 @@ def window(taps: int, stride: int = 1, pad: int = 0, dilation: int = 1, high: in
 
 
 def operands(case: Case) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """X, W and Y of small integers, in the order N spatial… C and K taps… C."""
+    """X, W and Y of small integers, in the order N spatial… C and K taps… C; of bytes all numbers
+    of unsigned X and signed W, the extremes often."""
     rng = np.random.default_rng(7)
+    bounds = ((0, 255), (-128, 127), (-(2**31), 2**31 - 1))
     x, w, y = (
         rng.integers(-3, 4, shape).astype(np.float64)
-        for shape in (
-            (case.n, *case.inputs, case.c),
-            (case.k, *(w.taps for w in case.windows), case.c // case.groups),
-            (case.n, *case.outputs, case.k),
+        if case.types[0] != "i8"
+        else np.clip(rng.integers(2 * low, 2 * high + 1, shape), low, high).astype(np.float64)
+        for (low, high), shape in zip(
+            bounds,
+            (
+                (case.n, *case.inputs, case.c),
+                (case.k, *(w.taps for w in case.windows), case.c // case.groups),
+                (case.n, *case.outputs, case.k),
+            ),
+            strict=True,
         )
     )
     return x, w, y
@@ -119,6 +139,9 @@ def tap_slices(
 
 def reference(case: Case, kind: str, x: np.ndarray, w: np.ndarray, y: np.ndarray) -> np.ndarray:
     """The result of direction `kind` from the other two operands, one tap at a time."""
+    if case.fill:
+        around = case.fill * w.sum(axis=tuple(range(1, w.ndim)))
+        return reference(replace(case, fill=0), kind, x - case.fill, w, y) + around
     g = case.groups
     xs = x.reshape(*x.shape[:-1], g, -1).copy()
     ys = y.reshape(*y.shape[:-1], g, -1).copy()
@@ -143,6 +166,8 @@ def reference(case: Case, kind: str, x: np.ndarray, w: np.ndarray, y: np.ndarray
 def stored(array: np.ndarray, letters: str, layout: str, dtype: StorageType) -> np.ndarray:
     """`array`, whose dimensions are called `letters`, as it lies in memory."""
     moved = array.transpose([letters.index(letter) for letter in layout])
+    if dtype in ("i8", "i32"):
+        moved = moved.astype(np.int64)
     return np.ascontiguousarray(moved.astype(DTYPES[dtype]))
 
 
@@ -188,7 +213,7 @@ def run(case: Case, kind: str, cpu: str, threads: int = 1) -> None:
     answer = reference(case, kind, x, w, y)
     expected = stored(answer, letters[result], layouts[result], case.types[result])
     if not case.accumulate:
-        operand[result][...] = np.nan
+        operand[result].view(np.uint8)[...] = 0xFF
     kernel = compile_contraction(case.spec(kind), target(cpu))
     a, b, c = (operand[i] for i in ((2, 1, 0) if kind == "dgrad" else (0, 1, 2)))
     guarded = {"a": Guarded.of(a), "b": Guarded.of(b), "c": Guarded.of(c)}

@@ -71,6 +71,7 @@ _INTRINSICS = {
     "math.floor": "floor",
     "math.ceil": "ceil",
     "math.roundeven": "roundeven",
+    "math.fma": "fma",
 }
 """Ops that LLVM has instructions for on vectors. Of those that it would call a library for, lane by
 lane, `vector_functions` has some."""
@@ -117,6 +118,8 @@ def unsupported_step(op: Operation, element: ComputeType) -> str | None:
         return f"holds {op.name}"
     if not all(_is_kept(value.type, computed) for value in (*op.operands, *op.results)):
         return f"computes {op.name} in another type than {element}"
+    if op.name == "math.fma" and type(op.results[0].type) in _HALVES:
+        return "rounds math.fma to half once"
     return None
 
 

@@ -85,7 +85,9 @@ class PlaneCuts:
 
 
 def cut_planes(spec: Contraction, lanes: Lanes) -> PlaneCuts | None:
-    """The cuts of `spec`; None if it is not a depthwise convolution on planes."""
+    """The cuts of `spec`; None if it is not a depthwise convolution of floats on planes."""
+    if spec.element == "i32":
+        return None
     if spec.result != "C" or spec.accumulate or len(spec.phases) != 1 or spec.in_channels != 1:
         return None
     (phase,) = spec.phases
