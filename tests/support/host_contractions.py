@@ -11,7 +11,7 @@ import numpy as np
 
 from convir.dialects.conv.windows import Window
 from convir.lowering.bodies.contraction.convolution import Convolution, Layouts
-from convir.lowering.bodies.contraction.spec import Contraction, StorageType
+from convir.lowering.bodies.contraction.spec import ComputeType, Contraction, StorageType
 from convir.lowering.kernels.host.target import target
 from convir.runtime.host.contraction import compile_contraction
 
@@ -78,6 +78,12 @@ class Case:
         x, w, y = self.orders
         return Layouts(ACTIVATIONS[rank][x], FILTERS[rank][w], ACTIVATIONS[rank][y])
 
+    @property
+    def element(self) -> ComputeType:
+        if self.types[0] == "i8":
+            return "i32"
+        return "f64" if "f64" in self.types else "f32"
+
     def spec(self, kind: str) -> Contraction:
         convolution = Convolution(
             n=self.n,
@@ -89,7 +95,7 @@ class Case:
             layouts=self.layouts,
             groups=self.groups,
             types=self.types,
-            element={"f64": "f64", "i8": "i32"}.get(self.types[0], "f32"),
+            element=self.element,
         )
         return replace(getattr(convolution, kind)(accumulate=self.accumulate), fill=self.fill)
 
