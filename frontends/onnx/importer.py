@@ -20,6 +20,7 @@ from convir.frontends.emitter import (
 )
 from convir.frontends.onnx.call import Call, Graph, names_read
 from convir.frontends.onnx.constant_nodes import MAX_ELEMENTS, constant_results, is_folded
+from convir.frontends.onnx.contributed import with_standard_nodes
 from convir.frontends.onnx.control import expand, is_control
 from convir.frontends.onnx.errors import NodeError, OnnxError, Refusals, onnx_library
 from convir.frontends.onnx.model import read_model
@@ -79,7 +80,7 @@ def module_of_model(
     Raises:
         OnnxError: a size is open, or a node is not supported.
     """
-    return _imported(model, bound_shapes(model, shapes, sizes or {}))
+    return _imported(with_standard_nodes(model), bound_shapes(model, shapes, sizes or {}))
 
 
 def _fixed(model: Model, values: Mapping[str, Any]) -> dict[str, Array]:

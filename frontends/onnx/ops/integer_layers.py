@@ -28,6 +28,7 @@ from convir.frontends.onnx.ops.integer_sums import (
     scaled,
     signed_weights,
     totals,
+    zero_added,
 )
 from convir.frontends.onnx.steps import Steps
 
@@ -243,6 +244,17 @@ def _average(call: Call) -> Sequence[SSAValue]:
     return pooling.OPERATORS["GlobalAveragePool"](call)
 
 
+def _average_pool(call: Call) -> Sequence[SSAValue]:
+    """AveragePool in reals; onnxruntime adds the zero point before it rounds."""
+    x = _quantised(call, 0)
+    (real,) = results = pooling.OPERATORS["AveragePool"](call)
+    if x is not None:
+        call.graph.requantise[call.node.outputs[0]] = lambda to, least: zero_added(
+            call, real, to, least
+        )
+    return results
+
+
 def _moving(operator: Operator, call: Call) -> Sequence[SSAValue]:
     """An operator that changes the shape alone: its bytes stay what they are at the same steps."""
     x = _quantised(call, 0)
@@ -261,6 +273,7 @@ def _moving(operator: Operator, call: Call) -> Sequence[SSAValue]:
 
 OPERATORS: Mapping[str, Operator] = {
     "Add": _add,
+    "AveragePool": _average_pool,
     "Conv": _conv,
     "Gemm": _gemm,
     "GlobalAveragePool": _average,

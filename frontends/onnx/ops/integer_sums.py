@@ -278,6 +278,17 @@ def added(
     return call.emit.elementwise([a.unsigned, b.unsigned], body, i8)
 
 
+def zero_added(call: Call, x: SSAValue, to: Steps, least: int) -> SSAValue:
+    """Reals as unsigned bytes, none below `least`: their steps and the zero point, rounded."""
+
+    def body(scalars: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
+        real = scalars.insert(arith.DivfOp(args[0], scalars.number(float(to.scale), f32)))
+        real = scalars.insert(arith.AddfOp(real, scalars.number(to.signed_zero, f32)))
+        return stored(scalars, real, least - to.offset, _MOST - to.offset, to.offset)
+
+    return call.emit.elementwise([x], body, i8)
+
+
 def _fused(left: np.float32, right: np.float32, total: np.float32) -> np.float32:
     """`left * right + total`, rounded once."""
     return np.float32(np.float64(left) * np.float64(right) + np.float64(total))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from xdsl.dialects import arith
+from xdsl.dialects.builtin import f32, i8, i16
 from xdsl.ir.affine import AffineExpr
 
 from convir.frontends.elements import MEMORY, constant
@@ -35,13 +36,25 @@ def _maximum(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
 def _max_pool(call: Call) -> Sequence[SSAValue]:
     call.attribute("storage_order", 0)  # It orders the indices, which are refused as an output.
     windows = _windows(call)
-    return [_pooled(call, windows, -inf, _maximum)]
+    element = element_of(call.input(0))
+    if element not in (i8, i16):
+        return [_pooled(call, call.floats(0)[0], windows, -inf, _maximum)]
+    # Integers of quantised tensors, each of which f32 holds.
+    single = call.emit.elementwise(
+        [call.input(0)], lambda body, args: body.insert(arith.SIToFPOp(args[0], f32)), f32
+    )
+    found = _pooled(call, single, windows, -inf, _maximum)
+    return [
+        call.emit.elementwise(
+            [found], lambda body, args: body.insert(arith.FPToSIOp(args[0], element)), element
+        )
+    ]
 
 
 def _average_pool(call: Call) -> Sequence[SSAValue]:
     windows = _windows(call)
     include_padding = bool(call.attribute("count_include_pad", 0))
-    total = _pooled(call, windows, 0, summed)
+    total = _pooled(call, call.floats(0)[0], windows, 0, summed)
     spatial = shape_of(call.input(0))[2:]
     counts = [
         _counts(window, size, output, include_padding=include_padding)
@@ -109,12 +122,12 @@ def _output_size(window: Window, size: int, *, ceil: bool) -> int:
 
 def _pooled(
     call: Call,
+    x: SSAValue,
     windows: Sequence[Window],
     start: float,
     body: Callable[[ScalarBuilder, Sequence[SSAValue]], SSAValue],
 ) -> SSAValue:
-    """The windows of the input, each reduced by `body` from `start` on."""
-    (x,) = call.floats(0)
+    """The windows of `x`, each reduced by `body` from `start` on."""
     element = element_of(x)
     batch, spatial = shape_of(x)[:2], shape_of(x)[2:]
     ceil = bool(call.attribute("ceil_mode", 0))
