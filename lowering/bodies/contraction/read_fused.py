@@ -31,7 +31,7 @@ from convir.lowering.bodies.contraction.operand_types import STORED
 from convir.lowering.bodies.contraction.place_operands import place_operand
 from convir.lowering.bodies.contraction.read_kernel import contraction_readings
 from convir.lowering.bodies.contraction.scalar_program import Constant, ScalarOp, ScalarProgram, Sum
-from convir.lowering.bodies.contraction.spec import READABLE, WRITABLE
+from convir.lowering.bodies.contraction.spec import WRITABLE
 from convir.lowering.bodies.operand_access import shape_of
 
 if TYPE_CHECKING:
@@ -254,7 +254,7 @@ def _fused(body: _Body, call: ContractionCall, result: SSAValue) -> FusedContrac
     operands: list[EpilogueOperand] = []
     for read in summed.reads:
         type_of_read = STORED.get(read.type)
-        if type_of_read is None or (spec.element != "i32" and type_of_read in READABLE["i32"]):
+        if type_of_read is None or (spec.element != "i32" and type_of_read == "i8"):
             return Refusal(f"its epilogue reads {read.type}")
         operand = place_operand(read, type_of_read, spec, shape)
         if isinstance(operand, Refusal):

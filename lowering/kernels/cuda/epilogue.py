@@ -19,6 +19,7 @@ CPP_TYPES: dict[StorageType, str] = {
     "bf16": "__nv_bfloat16",
     "f32": "float",
     "f64": "double",
+    "i32": "int",
 }
 """The C++ name of every type that operands are stored in."""
 

@@ -11,6 +11,8 @@ from xdsl.dialects.builtin import (
     Float16Type,
     Float32Type,
     Float64Type,
+    IntegerType,
+    i32,
 )
 from xdsl.utils.exceptions import PassFailedException
 
@@ -30,11 +32,12 @@ if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.scalar_program import ScalarProgram
     from convir.lowering.bodies.contraction.spec import Contraction, StorageType
 
-_TYPES: dict[StorageType, AnyFloat] = {
+_TYPES: dict[StorageType, AnyFloat | IntegerType] = {
     "f16": Float16Type(),
     "bf16": BFloat16Type(),
     "f32": Float32Type(),
     "f64": Float64Type(),
+    "i32": i32,
 }
 
 

@@ -22,7 +22,9 @@ def _read(body: KernelBody, cpu: CpuTarget) -> HostContraction | Refusal:
     if isinstance(found, Refusal):
         return found
     cuts = cut_planes(found.spec, Lanes(found.spec.element, cpu))
-    return Refusal("it is not a depthwise convolution of floats on planes") if cuts is None else found
+    return (
+        Refusal("it is not a depthwise convolution of floats on planes") if cuts is None else found
+    )
 
 
 DIRECT_DEPTHWISE = contraction_family(
