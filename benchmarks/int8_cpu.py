@@ -59,7 +59,7 @@ def main() -> None:
     ]
     if options.json:
         command = shlex.join(["python", "benchmarks/int8_cpu.py", *sys.argv[1:]])
-        environment = {**bench.describe(), "cpu_features": held, "command": command}
+        environment = {**bench.describe(), "command": command}
         text = json.dumps({"environment": environment, "rows": rows}, indent=1)
         options.json.write_text(f"{text}\n", encoding="utf-8")
 

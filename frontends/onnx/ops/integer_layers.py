@@ -129,7 +129,7 @@ def _sums(
     Args:
         call: the node: an image, weights and maybe a bias.
         outer: the dimension of the weights that is not summed over.
-        compute: sums, of the image, of the weights as signed bytes, and of the bias.
+        compute: sums, of the image, of the weights minus zero points, and of the bias.
     """
     x, w = _quantised(call, 0), call.graph.dequantised.get(call.node.inputs[WEIGHTS])
     if x is None or w is None or not isinstance(w.integers, np.ndarray):

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 QUAD = 4
 """Channels that CPUs multiply at once."""
 _MOST = 255
+_I8 = np.iinfo(np.int8)
 _I32 = np.iinfo(np.int32)
 
 
@@ -136,10 +137,16 @@ def _tensor(call: Call, array: Array) -> SSAValue:
 
 
 def signed_weights(weights: Array) -> Array | None:
-    """Weights minus their zero points as signed bytes; None where one is none."""
-    info = np.iinfo(np.int8)
-    fits = weights.size and weights.min() >= info.min and weights.max() <= info.max
-    return weights.astype(np.int8) if fits else None
+    """Weights minus their zero points, if each is the sum of two signed bytes; else None."""
+    fits = weights.size and weights.min() >= 2 * _I8.min and weights.max() <= 2 * _I8.max
+    return weights.astype(np.int16) if fits else None
+
+
+def _parts(weights: Array) -> list[Array]:
+    """Signed bytes whose sum is `weights`: one tensor of them where that can be."""
+    first = np.clip(weights, _I8.min, _I8.max)
+    rest = weights - first
+    return [part.astype(np.int8) for part in (first, rest) if part is first or part.any()]
 
 
 def convolved(
@@ -156,7 +163,7 @@ def convolved(
         call: the node.
         x: N x C x positions, unsigned bytes.
         zero: what x has for 0, and around it.
-        weights: K x C/G x taps, signed bytes.
+        weights: K x C/G x taps, sums of two signed bytes.
         windows: the shape of the result of an image and a filter, and the geometry.
         bias: integers, K.
     """
@@ -179,8 +186,9 @@ def convolved(
         fill = call.emit.number(zero - 256 if zero >= SIGN else zero, i8)
         x = call.emit.pad(x, [0, 0, *low], [0, 0, *high], fill)
         geometry = replace(geometry, pad_low=(0,) * len(low), pad_high=(0,) * len(high))
-    init = call.emit.filled(0, shape, i32)
-    sums = call.emit.insert(FpropOp(x, _tensor(call, weights), init, geometry, i32))
+    sums = call.emit.filled(0, shape, i32)
+    for part in _parts(weights):
+        sums = call.emit.insert(FpropOp(x, _tensor(call, part), sums, geometry, i32))
     if not added.any():
         return sums
     addend = _tensor(call, added.astype(np.int32).reshape(k, *([1] * len(low))))
@@ -203,7 +211,7 @@ def multiplied(
         call: the node.
         x: … x K, unsigned bytes.
         zero: what x has for 0.
-        weights: K x N, signed bytes.
+        weights: K x N, sums of two signed bytes.
         bias: integers, N.
     """
     *outer, depth = shape_of(x)
