@@ -23,7 +23,6 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Operation
 
-from convir.analysis.linear import linear_map
 from convir.analysis.slices import is_encoded, slice_view
 from convir.analysis.structured import structured
 from convir.dialects.conv.constant import ConstantOp
@@ -205,7 +204,7 @@ def _of_structured(view: Structured, among: Iterable[SSAValue]) -> list[SSAValue
         return []
     if any(op.name in ("linalg.index", "tensor.extract") for op in view.body.walk()):
         return []
-    out = linear_map(view.init_maps[0])
+    *inputs, out = view.forms
     if out is None:
         return []
     loops = [form.bare for form in out]
@@ -216,8 +215,7 @@ def _of_structured(view: Structured, among: Iterable[SSAValue]) -> list[SSAValue
     if _rank(view.inits[0]) not in CHANNELS_FIRST:
         return read
     linked: list[SSAValue] = []
-    for value, indexing_map in zip(view.inputs, view.input_maps, strict=True):
-        forms = linear_map(indexing_map)
+    for value, forms in zip(view.inputs, inputs, strict=True):
         if forms is None or len(forms) != len(loops) or not isinstance(value.type, TensorType):
             continue
         if all(

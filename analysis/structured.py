@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, ShapedType
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir.affine import AffineDimExpr
 
+from convir.analysis.linear import linear_map
 from convir.analysis.slices import size_of
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
     from xdsl.ir import Block, Operation, SSAValue
     from xdsl.ir.affine import AffineMap
+
+    from convir.analysis.linear import LinearIndex
 
 T = TypeVar("T")
 
@@ -84,11 +87,22 @@ class Structured:
         """The loops whose iterator type is `kind`, in order."""
         return tuple(i for i, it in enumerate(self.iterators) if it == kind)
 
+    @property
+    def forms(self) -> tuple[tuple[LinearIndex, ...] | None, ...]:
+        """Of each operand, the linear forms of its map; None where one of them is not linear."""
+        return self.once(_forms)
+
     def once(self, read: Callable[[Sequence[AffineMap], Sequence[str]], T]) -> T:
         """What `read` says of the maps and the iterators, asked once as long as the op has them."""
         if read not in self._of_loops:
             self._of_loops[read] = read(self.maps, self.iterators)
         return cast("T", self._of_loops[read])
+
+
+def _forms(
+    maps: Sequence[AffineMap], _iterators: Sequence[str]
+) -> tuple[tuple[LinearIndex, ...] | None, ...]:
+    return tuple(linear_map(indexing_map) for indexing_map in maps)
 
 
 def structured(op: Operation | None) -> Structured | None:

@@ -31,7 +31,7 @@ def buffer_type(value_type: Attribute, where: Operation) -> rt.Buffer:
             raise refusal(where, f"sizes must be bound before lowering: {value_type}")
         if not isinstance(tensor_type.encoding, NoneAttr):
             raise refusal(where, f"no buffer holds a tensor with an encoding: {value_type}")
-        buffer = MemRefType(tensor_type.element_type, tensor_type.get_shape())
+        buffer = dense_memref(tensor_type)
     try:
         size = rt.buffer_bytes(buffer)
     except VerifyException as error:
@@ -39,6 +39,13 @@ def buffer_type(value_type: Attribute, where: Operation) -> rt.Buffer:
     if size >= ADDRESS_SPACE_BYTES:
         raise refusal(where, f"{value_type} takes {size} bytes, which no address space holds")
     return buffer
+
+
+def dense_memref(tensor_type: TensorType[Attribute]) -> rt.Buffer:
+    """The memref of a tensor's shape and elements, from its own attributes: `MemRefType(…)` takes
+    far longer."""
+    layout = NoneAttr()
+    return MemRefType.new((tensor_type.shape, tensor_type.element_type, layout, layout))
 
 
 def refusal(where: Operation, message: str) -> DiagnosticError:

@@ -134,7 +134,7 @@ class _Program:
 
     def allocate(self, target: rt.Buffer, name: str | None) -> SSAValue:
         """A buffer of its own."""
-        alloc = memref.AllocOp.get(target.element_type, shape=target.get_shape())
+        alloc = memref.AllocOp([], [], target)
         self._emit(alloc).results[0].name_hint = name
         return alloc.memref
 

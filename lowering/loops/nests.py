@@ -17,7 +17,6 @@ from xdsl.dialects.builtin import (
     FunctionType,
     IndexType,
     IntegerAttr,
-    MemRefType,
     TensorType,
     i64,
 )
@@ -26,6 +25,7 @@ from xdsl.rewriter import InsertPoint
 
 from convir.analysis.slices import index_of, slice_view
 from convir.analysis.structured import structured
+from convir.lowering.buffers.buffer_type import dense_memref
 from convir.lowering.loops.evaluate import Evaluator, static_shape
 from convir.lowering.loops.indices import Index, IndexBuilder
 from convir.lowering.loops.tensor_rules import RULES
@@ -272,5 +272,4 @@ def range_loop(
 def _buffer_type(value_type: Attribute) -> Attribute:
     if not isinstance(value_type, TensorType):
         return value_type
-    tensor_type = cast("TensorType[Attribute]", value_type)
-    return MemRefType(tensor_type.element_type, tensor_type.get_shape())
+    return dense_memref(cast("TensorType[Attribute]", value_type))

@@ -9,7 +9,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
-from convir.analysis.linear import LinearIndex, linear_map
+from convir.analysis.linear import LinearIndex
 from convir.analysis.refusal import Refusal
 from convir.analysis.structured import structured
 from convir.analysis.values.zeros import constant_fill_of
@@ -129,10 +129,7 @@ class _Writer:
 
     def _generic(self, view: Structured, step: Step) -> Functor | Refusal:
         identity = [LinearIndex(((i, 1),)) for i in range(len(view.iterators))]
-        for value, indexing_map, scalar in zip(
-            view.operands, view.maps, view.body.args, strict=True
-        ):
-            forms = linear_map(indexing_map)
+        for value, forms, scalar in zip(view.operands, view.forms, view.body.args, strict=True):
             is_placed = value is step.main or value in view.inits
             if forms is None or (is_placed and list(forms) != identity):
                 return Refusal("its epilogue rearranges elements")
