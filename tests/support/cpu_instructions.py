@@ -50,7 +50,7 @@ declare <16 x float> @llvm.fabs.v16f32(<16 x float>)
 declare <16 x float> @llvm.copysign.v16f32(<16 x float>, <16 x float>)
 """
 
-_BYTE_DOT_MODEL = """
+_byte_dot = """
 define internal <16 x i32> @byte_dot(<16 x i32> %total, <64 x i8> %x, <64 x i8> %y) {
   %xw = zext <64 x i8> %x to <64 x i32>
   %yw = sext <64 x i8> %y to <64 x i32>
@@ -58,10 +58,10 @@ define internal <16 x i32> @byte_dot(<16 x i32> %total, <64 x i8> %x, <64 x i8> 
 """
 for _byte in range(4):
     _lanes = ", ".join(f"i32 {4 * _lane + _byte}" for _lane in range(16))
-    _BYTE_DOT_MODEL += f"""
+    _byte_dot += f"""
   %p{_byte} = shufflevector <64 x i32> %products, <64 x i32> poison, <16 x i32> <{_lanes}>
 """
-_BYTE_DOT_MODEL += """
+_byte_dot += """
   %low = add <16 x i32> %p0, %p1
   %high = add <16 x i32> %p2, %p3
   %both = add <16 x i32> %low, %high
@@ -81,7 +81,7 @@ def emulated(ir: str) -> str:
             ir += "declare <16 x float> @llvm.fma.v16f32(<16 x float>, <16 x float>, <16 x float>)"
     if BYTE_DOT in ir:
         ir = re.sub(rf"declare .*{re.escape(BYTE_DOT)}.*\n", "", ir)
-        ir = ir.replace(BYTE_DOT, "@byte_dot") + _BYTE_DOT_MODEL
+        ir = ir.replace(BYTE_DOT, "@byte_dot") + _byte_dot
     return ir
 
 

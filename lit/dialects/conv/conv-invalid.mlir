@@ -232,7 +232,7 @@ func.func @f(%a: tensor<2x9x4xf32>, %init: tensor<2x7x6xf32>) -> tensor<2x7x6xf3
 // -----
 
 func.func @f(%a: tensor<2x9x4xf32>, %b: tensor<6x3x4xf32>, %init: tensor<2x7x6xf32>) -> tensor<2x7x6xf32> {
-  // expected-error@+1 {{the accumulator must be a float type}}
+  // expected-error@+1 {{sums in i32 are of an input and a filter of i8 and have an output of i32, found f32, f32, f32}}
   %r = conv.fprop layouts(NWC, KSC, NWC) accumulate(i32) ins(%a, %b : tensor<2x9x4xf32>, tensor<6x3x4xf32>) outs(%init : tensor<2x7x6xf32>)
   return %r : tensor<2x7x6xf32>
 }

@@ -6,7 +6,7 @@
 // CUDA:        select-kernels.mlir:{{[0-9]+}}:8: remark: [select-kernels] {{[a-z_.]+}} implemented: sm80_implicit_gemm {{.*}} for cuda (tensor<64x64xf32>): it computes all of the kernel; predicted {{[0-9.]+}} µs; not gemm: it is not a linalg structured op
 // HOST:        remark: [select-kernels] {{[a-z_.]+}} implemented: implicit-gemm for host (tensor<64x64xf32>): it computes all of the kernel; predicted {{[0-9.]+}} µs, loops {{[0-9.]+}} µs; not planar: {{.*}}; not gemm: it is not a linalg structured op
 // CUDA-NEXT:   remark: [select-kernels] {{[a-z_.]+}} implemented: sm80_implicit_gemm {{.*}} for cuda (tensor<4x6xf32>): it computes all of the kernel; predicted {{[0-9.]+}} µs, gemm {{[0-9.]+}} µs; not few_output_channels:
-// CUDA-NEXT:   remark: [select-kernels] {{[a-z_.]+}} implemented: loops for cuda (tensor<64x64xi32>): not gemm: it accumulates in i32; not template: it computes in i32
+// CUDA-NEXT:   remark: [select-kernels] {{[a-z_.]+}} implemented: loops for cuda (tensor<64x64xi32>): not gemm: it accumulates in i32; not template: it multiplies other integers than bytes
 // HOST:        remark: [select-kernels] {{[a-z_.]+}} implemented: loops for host (tensor<64x64xi32>): it computes all of the kernel; predicted {{[0-9.]+}} µs; not planar: {{.*}}; not implicit-gemm: {{.*}}; not gemm: the host's BLAS has no i32
 // CUDA:        remark: [select-kernels] {{[a-z_.]+}} implemented: loops for cuda (tensor<4xf32>): it holds no contraction
 // HOST:        remark: [select-kernels] {{[a-z_.]+}} implemented: loops for host (tensor<4xf32>): it computes all of the kernel; predicted {{[0-9.]+}} µs; not planar

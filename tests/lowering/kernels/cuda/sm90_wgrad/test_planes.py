@@ -155,6 +155,10 @@ def lines(draw: st.DrawFn) -> str:
     return f"{kind} {' '.join(words)} -F 4 {layouts}"
 
 
+def _never(_: Planes) -> bool:
+    return False
+
+
 @settings(deadline=None, max_examples=60)
 @given(lines())
 def test_copies_bring_together_what_is_multiplied(text: str) -> None:
@@ -166,7 +170,7 @@ def test_copies_bring_together_what_is_multiplied(text: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         # Taps at any distance: what copies of them bring does not depend on where they begin.
         patch.setattr(problem, "SHIFT_BYTES", 1)
-        patch.setattr(problem, "_reads_behind_lines", lambda _: False)
+        patch.setattr(problem, "_reads_behind_lines", _never)
         patch.setattr(problem, "ALIGNMENT", 1)
         assume(not isinstance(problem.problem_of(spec), Refusal))
         assert copied_products(spec) == products_of(spec, {})
