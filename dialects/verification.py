@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import StringAttr, UnregisteredOp
 from xdsl.dialects.linalg import ops as linalg
+from xdsl.ir import BlockArgument, OpResult
 from xdsl.irdl import IRDLOperation
 from xdsl.traits import HasParent, IsolatedFromAbove, IsTerminator, NoTerminator, SymbolTable
 
@@ -196,6 +197,8 @@ class _Walk:
 
 
 def _why_invisible(op: Operation, operand: SSAValue) -> str:
+    if not isinstance(operand, OpResult | BlockArgument):
+        return "is never defined"
     around = op.parent_op()
     while around is not None and not around.is_ancestor(operand.owner):
         if around.has_trait(IsolatedFromAbove, value_if_unregistered=False):

@@ -115,6 +115,17 @@ func.func @used_before_it_is_defined(%x: f32) {
 
 // -----
 
+// The loop's own variable, where the loop begins.
+func.func @used_where_it_is_not_yet(%n: index) -> index {
+  // expected-error@+1 {{'scf.for' op operand #0 is never defined}}
+  %0 = scf.for %i = %i to %n step %n iter_args(%sum = %n) -> (index) {
+    scf.yield %i : index
+  }
+  func.return %0 : index
+}
+
+// -----
+
 func.func @one_branch_only(%b: i1, %x: f32) -> f32 {
   cf.cond_br %b, ^bb1, ^bb2
 ^bb1:

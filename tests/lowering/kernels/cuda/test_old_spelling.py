@@ -110,7 +110,7 @@ def test_old_configs_parse_with_a_note(
 
 
 NEWER = {
-    *("depthwise", "few_channels_wgrad", "halo_implicit_gemm", "simt_wgrad"),
+    *("col2im", "depthwise", "few_channels_wgrad", "halo_implicit_gemm", "simt_wgrad"),
     "sm90_halo_implicit_gemm",
 }
 """Families that never had another name."""
