@@ -72,16 +72,46 @@ class EarlyKernels:
     def start(self, module: ModuleOp) -> None:
         """Compile the contractions among the kernels of `module`, which are outlined."""
         functions = [op for op in module.ops if isinstance(op, FuncOp) and _contracts(op)]
+        parts = _Parts(self.codes, self.placed)
         for some in _by_arithmetic(functions, lambda function: function):
-            kernels: dict[HostCode, HostLaunch] = {}
             for function in some:
                 config = config_of(function, HOST) or LOOPS
                 launch = plan_kernel(KernelBody(function), config, self._cpu)
                 if isinstance(launch, HostLaunch) and not isinstance(launch.code, ChainCode):
                     self.launches[function] = launch
-                    if launch.code not in self.placed:
-                        kernels.setdefault(launch.code, launch)
-            self.placed |= zip(kernels, self.codes.add_kernels(list(kernels.values())), strict=True)
+                    parts.take(launch)
+            parts.place_computing()
+        parts.place_preparing()
+
+
+class _Parts:
+    """The modules of launches on their way to `KernelCodes`."""
+
+    def __init__(self, codes: KernelCodes, placed: dict[HostCode, Placed]) -> None:
+        self._codes = codes
+        self._placed = placed
+        self._computing: dict[HostCode, HostLaunch] = {}
+        self._preparing: dict[HostCode, HostLaunch] = {}
+
+    def take(self, launch: HostLaunch) -> None:
+        """Take the parts of a launch that are not placed."""
+        for part in launch.parts:
+            if part.code not in self._placed:
+                waiting = self._computing if part.stages else self._preparing
+                waiting.setdefault(part.code, part)
+
+    def place_computing(self) -> None:
+        """Place the stages of all launches since the last time."""
+        self._place(self._computing)
+
+    def place_preparing(self) -> None:
+        """Place what prepares for them, which is alike whatever their arithmetic."""
+        self._place(self._preparing)
+
+    def _place(self, waiting: dict[HostCode, HostLaunch]) -> None:
+        found = self._codes.add_kernels(list(waiting.values()))
+        self._placed |= zip(waiting, found, strict=True)
+        waiting.clear()
 
 
 def _contracts(function: FuncOp) -> bool:
@@ -193,14 +223,15 @@ class _Kernels:
         others = [call for call in calls if self._config(call) != LOOPS]
         placed = dict(self._early.placed)
         chains: dict[ChainCode, None] = {}
+        parts = _Parts(codes, placed)
         for some in (others, *_by_arithmetic(loops, lambda call: call.kernel)):
-            kernels: dict[HostCode, HostLaunch] = {}
             for launch in map(self.launch, some):
                 if isinstance(launch.code, ChainCode):
                     chains[launch.code] = None
-                elif launch.code not in placed:
-                    kernels.setdefault(launch.code, launch)
-            placed |= zip(kernels, codes.add_kernels(list(kernels.values())), strict=True)
+                else:
+                    parts.take(launch)
+            parts.place_computing()
+        parts.place_preparing()
         if chains:  # those that differ in numbers share their functions
             entries = tuple(code.entry for code in chains)
             codes.add(joined_ir(chains), AS_EMITTED, entries)
@@ -261,23 +292,34 @@ class _Planner:
         if not isinstance(call, Launch):
             return [call]
         launch = self._launch(call)
-        code = self._placed[launch.code]
+        code, preparing = self._codes_of(launch)
         weights = self._constant_weights(call, launch)
         layout = layout_workspace(launch, constant_weights=weights is not None)
         memory, start = self._workspace(call, layout.nbytes)
         places: dict[Name, Place] = {
             name: (memory, start + offset) for name, offset in layout.offsets.items()
         }
-        stages = (*launch.prepare, *launch.stages)
+        prepare = launch.prepare if weights is None else ()
         if weights is not None:
-            places["packed"] = self._packed_constant(code, launch, weights)
-            stages = launch.stages
+            places["packed"] = self._packed_constant(preparing, launch, weights)
         copies: list[Step] = [
             Copy(self._buffer(call, source), self._buffer(call, out))
             for source, out in launch.copies
             if self._buffer(call, source) != self._buffer(call, out)
         ]
-        return [*copies, *(self._step(call, code, stage, places) for stage in stages)]
+        return [
+            *copies,
+            *(self._step(call, preparing, stage, places) for stage in prepare),
+            *(self._step(call, code, stage, places) for stage in launch.stages),
+        ]
+
+    def _codes_of(self, launch: HostLaunch) -> tuple[Placed, Placed]:
+        """Where the functions of the stages are, and of what prepares for them."""
+        whole = self._placed.get(launch.code)
+        if whole is not None:
+            return whole, whole
+        computing, *preparing = (self._placed[part.code] for part in launch.parts)
+        return computing, preparing[0] if preparing else computing
 
     def _step(
         self, call: Launch, code: Placed, stage: Stage, places: Mapping[Name, Place]

@@ -68,6 +68,8 @@ class KernelCode:
     computes: Hashable
     """What the kernels compute, and for which CPU; it alone says whether codes are equal."""
     kernels: tuple[Writer, ...] = field(compare=False, repr=False)
+    preparing: tuple[Writer, ...] = field(default=(), compare=False, repr=False)
+    """Kernels of what a launch prepares."""
 
     is_final = True
 
@@ -75,9 +77,17 @@ class KernelCode:
     def ir(self) -> str:
         """LLVM assembly, written anew."""
         module = Module()
-        for kernel in self.kernels:
+        for kernel in (*self.kernels, *self.preparing):
             kernel.write(module)
         return module.text()
+
+    @property
+    def parts(self) -> tuple[KernelCode, KernelCode]:
+        """The code of what a launch computes, and of what it prepares."""
+        return (
+            KernelCode(("computes", self.computes), self.kernels),
+            KernelCode(("prepares", self.computes), self.preparing),
+        )
 
 
 @dataclass(frozen=True)
@@ -102,6 +112,15 @@ class HostLaunch:
     def ir(self) -> str:
         """The code of all stages as LLVM assembly."""
         return self.code.ir
+
+    @property
+    def parts(self) -> tuple[HostLaunch, ...]:
+        """What is a module of its own: the stages, and what prepares for them, which is alike in
+        kernels that share nothing else."""
+        if not isinstance(self.code, KernelCode) or not self.code.preparing:
+            return (self,)
+        computing, preparing = self.code.parts
+        return HostLaunch(computing, self.stages), HostLaunch(preparing, (), self.prepare)
 
     @property
     def entries(self) -> tuple[str, ...]:

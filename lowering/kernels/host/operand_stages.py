@@ -64,9 +64,12 @@ class OperandStages:
         operands: tuple[Buffer, ...] = (a, b, "c", *EPILOGUE_BUFFERS[:count])
         self.stages.append(Stage(CONTRACT, items, operands))
 
-    def launch(self, family: str, prepare: tuple[Stage, ...] = ()) -> HostLaunch:
-        """Everything that was collected, as the launch of a family."""
-        code = KernelCode((family, *self._computes), tuple(self.kernels))
+    def launch(
+        self, family: str, prepare: tuple[Stage, ...] = (), preparing: tuple[Writer, ...] = ()
+    ) -> HostLaunch:
+        """Everything that was collected, as the launch of a family; `preparing` writes the kernels
+        of `prepare`."""
+        code = KernelCode((family, *self._computes), tuple(self.kernels), preparing)
         spec, *_ = self._computes
         return HostLaunch(code, tuple(self.stages), prepare, spec, self.workspace)
 

@@ -88,6 +88,32 @@ def test_layers_of_many_sizes_share_code_and_compute_their_own():
             np.testing.assert_array_equal(result, x @ w[0, 0])
 
 
+def test_packing_is_shared_by_kernels_that_compute_otherwise():
+    source = """
+func.func @main(
+    %x: tensor<1x9x9x64xf32>, %v: tensor<48x64x1x1xf32>, %w: tensor<80x48x1x1xf32>
+) -> tensor<1x9x9x80xf32> {
+  %zero = arith.constant dense<0.0> : tensor<1x9x9x48xf32>
+  %y = conv.fprop layouts(NHWC, KCRS, NHWC)
+    ins(%x, %v : tensor<1x9x9x64xf32>, tensor<48x64x1x1xf32>) outs(%zero : tensor<1x9x9x48xf32>)
+  %r = arith.maximumf %y, %zero : tensor<1x9x9x48xf32>
+  %init = arith.constant dense<0.0> : tensor<1x9x9x80xf32>
+  %z = conv.fprop layouts(NHWC, KCRS, NHWC)
+    ins(%r, %w : tensor<1x9x9x48xf32>, tensor<80x48x1x1xf32>) outs(%init : tensor<1x9x9x80xf32>)
+  func.return %z : tensor<1x9x9x80xf32>
+}"""
+    rng = np.random.default_rng(0)
+    shapes = ((1, 9, 9, 64), (48, 64, 1, 1), (80, 48, 1, 1))
+    x, v, w = (rng.integers(-4, 5, shape).astype(np.float32) for shape in shapes)
+    executable = convir_compile(source, pipeline="convert-conv-to-linalg", device="host")
+    np.testing.assert_array_equal(
+        executable(x, v, w), np.maximum(x @ v[..., 0, 0].T, 0) @ w[..., 0, 0].T
+    )
+    packing, first, packing_too, second = launches(executable)
+    assert packing.code == packing_too.code
+    assert len({packing.code, first.code, second.code}) == 3
+
+
 def test_contractions_are_compiled_while_their_program_is_lowered():
     build = Build(source_of(text([64, 96, 160]), (), 1.0), None, "default", Device(HOST), None)
     with EarlyKernels(target()) as early:

@@ -417,6 +417,10 @@ class Module:
         self._functions.append(function)
         return function
 
+    def function(self, name: str) -> Function | None:
+        """The function of this name, if it was added."""
+        return next((function for function in self._functions if function.name == name), None)
+
     def text(self) -> str:
         """The module as LLVM assembly."""
         declarations: set[str] = set()

@@ -224,9 +224,8 @@ class StageKernel:
         strides = (self.layout.stride * storage.bytes, self.channels * own.bytes)
         for out_channels in pieces(self.channels, lanes):
             for rows in pieces(inner.size, lanes):
-                square = Square(storage, own, out_channels.active, rows.active, *strides)
-                name = f"{self.name}_{out_channels.active}x{rows.active}"
-                do = module.add(square.function(name))
+                square = Square(storage, own, out_channels.active, rows.active)
+                do = square.function(module, self.name)
                 begin = f.maximum(first, rows.first * lanes, "begin")
                 end = f.minimum(last, rows.end * lanes, "end")
                 with (
@@ -237,7 +236,7 @@ class StageKernel:
                     source = f.element(source, column.index, strides[0])
                     target = f.element(f.argument("target"), row.index, strides[1])
                     target = f.element(target, column.index, own.bytes)
-                    f.call(do, source, target)
+                    f.call(do, source, target, *strides)
 
     def _gathered(self, f: Function, storage: Storage, inner: Dimension) -> None:
         """Nothing is a neighbour of anything."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from convir.lowering.kernels.host.code.builder import PTR, Function, zero
+from convir.lowering.kernels.host.code.builder import I64, PTR, Function, zero
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from convir.lowering.kernels.host.code.builder import Value
+    from convir.lowering.kernels.host.code.builder import Module, Value
     from convir.lowering.kernels.host.code.storage import Storage
 
 
@@ -61,27 +61,30 @@ class Square:
     """Lines that are read, at most as many as lanes."""
     elements: int
     """Elements of each, at most as many as lanes."""
-    source_stride: int
-    """Bytes between two lines that are read."""
-    target_stride: int
-    """Bytes between two lines that are written."""
     fills: bool = False
     """Whether lines are written whole, with zeros for the lines that were not read."""
 
-    def function(self, name: str) -> Function:
-        """The function that transposes the block at `source` to `target`."""
+    def function(self, module: Module, name: str) -> Function:
+        """The function that transposes the block at `source` to `target`, lines `source_stride`
+        and `target_stride` bytes apart: one of a module for all strides, `name_LINESxELEMENTS`."""
+        name = f"{name}_{self.lines}x{self.elements}"
+        return module.function(name) or module.add(self._written(name))
+
+    def _written(self, name: str) -> Function:
         lanes = self.source.lanes
-        f = Function(name, ((f"{PTR} noalias", "source"), (f"{PTR} noalias", "target")))
+        ends = ((f"{PTR} noalias", "source"), (f"{PTR} noalias", "target"))
+        f = Function(name, (*ends, (I64, "source_stride"), (I64, "target_stride")))
         source, target = f.argument("source"), f.argument("target")
+        source_stride, target_stride = f.argument("source_stride"), f.argument("target_stride")
         loaded = [
-            self.source.load_raw(f, f.offset(source, line * self.source_stride), self.elements)
+            self.source.load_raw(f, f.offset(source, f.mul(source_stride, line)), self.elements)
             if line < self.lines
             else zero(self.source.raw_type)
             for line in range(lanes.count)
         ]
         active = lanes.count if self.fills else self.lines
         for element, line in enumerate(transpose(f, loaded)[: self.elements]):
-            place = f.offset(target, element * self.target_stride)
+            place = f.offset(target, f.mul(target_stride, element))
             if self.source == self.target:
                 self.target.store_raw(f, line, place, active)
             else:

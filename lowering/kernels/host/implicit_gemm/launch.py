@@ -35,8 +35,7 @@ def launch(spec: Contraction, cpu: CpuTarget, epilogue: FusedEpilogue | None = N
         stages.contract(a, "b", rows.items)
         return stages.launch(FAMILY)
     packing = PackKernel(stages.spec, stages.lanes, cuts)
-    stages.kernels.append(packing)
     stages.workspace["packed"] = packing.packed_bytes
     stages.contract(a, "packed", rows.items)
     operands: tuple[Buffer, ...] = ("b", "packed")
-    return stages.launch(FAMILY, (Stage(pack.ENTRY, packing.items, operands),))
+    return stages.launch(FAMILY, (Stage(pack.ENTRY, packing.items, operands),), (packing,))

@@ -73,11 +73,15 @@ class PackKernel:
         stride = cuts.panel_out_channels * spec.b.out_channel_stride
         if isinstance(cuts.tile, GroupTile):
             stride = cuts.panel_out_channels // spec.out_channels * spec.b.group_stride
+        # Loaded, not constants: divisors that differ would keep modules apart.
+        counts = module.table("pack_counts", (cuts.panels, per_group))
+        panels = f.load(I64, counts, 8, "panels")
+        matrices = f.load(I64, f.offset(counts, 8), 8, "matrices")
         with f.loop("item", f.argument("begin"), f.argument("end")) as item:
-            panel = f.rem(item.index, cuts.panels, "panel")
-            matrix = f.div(item.index, cuts.panels, "matrix")
-            number = f.rem(matrix, per_group, "number")
-            group = f.div(matrix, per_group, "group")
+            panel = f.rem(item.index, panels, "panel")
+            matrix = f.div(item.index, panels, "matrix")
+            number = f.rem(matrix, matrices, "number")
+            group = f.div(matrix, matrices, "group")
             source = f.element(b, group, spec.b.group_stride * self.storage.bytes, "b.group")
             source = f.element(source, panel, stride * self.storage.bytes, "b.panel")
             target = f.element(packed, group, spec.taps * cuts.tap_elements * size, "packed.group")
@@ -232,16 +236,9 @@ class PackKernel:
         for out_channels in pieces(column.count, lanes):
             for in_channels_ in pieces(self.spec.in_channels, lanes):
                 square = Square(
-                    self.storage,
-                    own,
-                    out_channels.active,
-                    in_channels_.active,
-                    *strides,
-                    fills=True,
+                    self.storage, own, out_channels.active, in_channels_.active, fills=True
                 )
-                do = module.add(
-                    square.function(f"{f.name}_{out_channels.active}x{in_channels_.active}")
-                )
+                do = square.function(module, ENTRY)
                 with (
                     f.loop("out_channels", out_channels.first, out_channels.end, runs=True) as c,
                     f.loop("in_channels_", in_channels_.first, in_channels_.end, runs=True) as d,
@@ -250,7 +247,7 @@ class PackKernel:
                     target = f.element(f.argument("target"), c.index, lanes * size)
                     source = f.element(source, d.index, lanes * self.storage.bytes)
                     target = f.element(target, d.index, lanes * strides[1])
-                    f.call(do, source, target)
+                    f.call(do, source, target, *strides)
 
 
 @dataclass(frozen=True)
