@@ -21,9 +21,10 @@ def install() -> None:
 @cache
 def _install() -> None:
     # Imported here so that importing convir changes no class of xDSL's.
-    from convir.dialects.compat import builders, corrections, effects, verifiers  # noqa: PLC0415
+    from convir.dialects.compat import builders, corrections, effects, quick, verifiers  # noqa: PLC0415
 
     builders.install()
     corrections.install()
     effects.install()
+    quick.install()
     verifiers.install()
