@@ -3,8 +3,10 @@ compiled on all cores."""
 
 from __future__ import annotations
 
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from convir.lowering.loops.llvm.shared_numbers import (
@@ -41,6 +43,36 @@ class Placed:
     """The byte among the program's numbers that its entries get a pointer to, if they do."""
 
 
+SWITCH_SECONDS = 1e-4
+"""How long a thread that comes back from LLVM or from a file waits for Python while another thread
+lowers a program. For a module it comes back some sixty times; Python's own interval is 5 ms."""
+
+
+class _Switching:
+    """Short switch intervals, for as long as somebody compiles kernels."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._count = 0
+        self._interval = 0.0
+
+    def enter(self) -> None:
+        with self._lock:
+            if self._count == 0:
+                self._interval = sys.getswitchinterval()
+                sys.setswitchinterval(min(self._interval, SWITCH_SECONDS))
+            self._count += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self._count -= 1
+            if self._count == 0:
+                sys.setswitchinterval(self._interval)
+
+
+_SWITCHING = _Switching()
+
+
 class KernelCodes:
     """The modules of one program; each is compiled as soon as it is known, on all cores."""
 
@@ -54,10 +86,14 @@ class KernelCodes:
         self._codes: list[Future[ObjectCode]] = []
 
     def __enter__(self) -> Self:
+        _SWITCHING.enter()
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._pool.shutdown(cancel_futures=True)
+        try:
+            self._pool.shutdown(cancel_futures=True)
+        finally:
+            _SWITCHING.leave()
 
     def add(self, ir: str, options: CompileOptions, exports: Sequence[str]) -> int:
         """The number of the code of a module."""

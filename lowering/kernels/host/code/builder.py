@@ -14,7 +14,7 @@ from __future__ import annotations
 import struct
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -30,8 +30,7 @@ LINE_BYTES = 64
 whole ones."""
 
 
-@dataclass(frozen=True)
-class Value:
+class Value(NamedTuple):
     """An SSA value or a constant."""
 
     type: str
