@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 from xdsl.ir.affine import (
@@ -96,13 +97,18 @@ class LinearIndex:
         return total
 
 
+@cache
+def _of_loop(loop: int) -> LinearIndex:
+    return LinearIndex(((loop, 1),))
+
+
 def linear_index(expr: AffineExpr) -> LinearIndex | None:
     """The linear form of `expr`; None if it divides, takes a remainder or has a symbol."""
     match expr:
         case AffineConstantExpr(value=value):
             return LinearIndex((), value)
         case AffineDimExpr(position=position):
-            return LinearIndex(((position, 1),))
+            return _of_loop(position)
         case AffineBinaryOpExpr(kind=kind, lhs=lhs, rhs=rhs):
             return _linear_binary(kind, linear_index(lhs), linear_index(rhs))
         case _:

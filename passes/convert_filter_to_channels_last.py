@@ -23,15 +23,17 @@ from math import prod
 from typing import TYPE_CHECKING, Final
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
-from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl.utils.exceptions import PassFailedException
 
 from convir.analysis.contraction import contraction_dims
 from convir.analysis.refusal import Refusal
 from convir.analysis.slices import sizes_of
 from convir.dialects.linalg.moves import TransposeOp
+from convir.passes.builders.kinds import WalkerOfKinds
 from convir.passes.builders.structured_rebuild import rebuilt
 from convir.passes.builders.tensor_builder import TensorBuilder, element_type_of
 from convir.passes.manager import remarks
@@ -204,4 +206,5 @@ class ConvertFilterToChannelsLastPass(ModulePass):
             known = " or ".join(_LAYOUTS)
             raise PassFailedException(f"filter-layout is {known}, not '{self.filter_layout}'")
         pattern = TransposeFilter(self.filter_layout)
-        PatternRewriteWalker(pattern, apply_recursively=False).rewrite_module(op)
+        walker = WalkerOfKinds(pattern, apply_recursively=False, kinds=(LinalgStructuredOperation,))
+        walker.rewrite_module(op)

@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, Operation, OpResult
 from xdsl.passes import ModulePass
 
 from convir.analysis.effects import Effects
@@ -43,9 +43,8 @@ class Liveness:
         while self._pending:
             op = self._pending.pop()
             for operand in op.operands:
-                owner = operand.owner
-                if isinstance(owner, Operation):
-                    self._mark_op(owner)
+                if isinstance(operand, OpResult):
+                    self._mark_op(operand.op)
             for region in op.regions:
                 self._mark_region(region)
 

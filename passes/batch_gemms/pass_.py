@@ -32,6 +32,7 @@ from convir.analysis.structured import structured
 from convir.passes.batch_gemms.costs import choose_chunks, traffic_of
 from convir.passes.batch_gemms.match import samples_of_chain, samples_of_loop
 from convir.passes.batch_gemms.rewrite import Batcher
+from convir.passes.builders.kinds import of_kinds
 from convir.passes.manager import remarks
 from convir.passes.manager.option_checks import check_workspace, costs_of
 
@@ -141,9 +142,9 @@ class BatchGemmsPass(ModulePass):
         """
         check_workspace(self.workspace_bytes)
         costs = costs_of(self.costs)
-        for loop in [found for found in op.walk() if isinstance(found, scf.ForOp)][::-1]:
+        for loop in [*of_kinds(op.walk(), scf.ForOp)][::-1]:
             self._batch(samples_of_loop(loop), loop, costs)
-        for last in [found for found in op.walk() if isinstance(found, tensor.InsertSliceOp)]:
+        for last in [*of_kinds(op.walk(), tensor.InsertSliceOp)]:
             if last.parent is not None and not _continues(last):
                 self._batch(samples_of_chain(last), last, costs)
 

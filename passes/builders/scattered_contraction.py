@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
 from xdsl.dialects import arith, tensor
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Operation, SSAValue
-from xdsl.pattern_rewriter import PatternRewriteWalker, RewritePattern
+from xdsl.pattern_rewriter import RewritePattern
 
 from convir.analysis.contraction import contraction_dims
 from convir.analysis.refusal import NoMatch, Refusal
@@ -20,6 +21,7 @@ from convir.analysis.scatter.scattered_tensor import LostScatter, scatter_of
 from convir.analysis.slices import is_encoded, slice_view
 from convir.analysis.structured import structured
 from convir.analysis.values.zeros import is_zero
+from convir.passes.builders.kinds import WalkerOfKinds, of_kinds
 from convir.passes.builders.tensor_builder import TensorBuilder, element_counts, flattened
 from convir.passes.manager import remarks
 
@@ -190,9 +192,9 @@ class RewriteReaders(RewritePattern):
 
     def rewrite_module(self, module: ModuleOp) -> None:
         """Rewrite all of `module`; say of every scatter that is left why."""
-        insertions = [op for op in module.walk() if isinstance(op, tensor.InsertSliceOp)]
+        insertions = of_kinds(module.walk(), tensor.InsertSliceOp)
         scatters = [op for op in insertions if is_strided(op)]
-        PatternRewriteWalker(self).rewrite_module(module)
+        WalkerOfKinds(self, kinds=(LinalgStructuredOperation,)).rewrite_module(module)
         for op in scatters:
             if op.parent is None or op in self.decided:
                 continue

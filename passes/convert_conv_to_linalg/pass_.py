@@ -24,11 +24,12 @@ from xdsl.dialects import arith, linalg, tensor
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir.affine import AffineExpr
 from xdsl.passes import ModulePass
-from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
 from convir.analysis.refusal import Refusal
 from convir.dialects.conv.geometry import ROLES, Direction
 from convir.dialects.conv.ops import ConvOp
+from convir.passes.builders.kinds import WalkerOfKinds
 from convir.passes.convert_conv_to_linalg.contraction import ConvLowering, Walk
 from convir.passes.convert_conv_to_linalg.named_tensors import NamedTensor
 from convir.passes.manager import remarks
@@ -173,4 +174,5 @@ class ConvertConvToLinalgPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run over the whole module."""
-        PatternRewriteWalker(ConvertConv(), apply_recursively=False).rewrite_module(op)
+        walker = WalkerOfKinds(ConvertConv(), apply_recursively=False, kinds=(ConvOp,))
+        walker.rewrite_module(op)

@@ -26,10 +26,11 @@ from typing import TYPE_CHECKING
 from xdsl.dialects import arith, tensor
 from xdsl.ir import OpResult
 from xdsl.passes import ModulePass
-from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
 from convir.analysis.refusal import Refusal
 from convir.analysis.slices import DimOf, SliceView, index_of, slice_view
+from convir.passes.builders.kinds import WalkerOfKinds
 from convir.passes.convert_strided_insert_slice_to_generic.costs import (
     copy_us,
     one_pass_us,
@@ -207,4 +208,5 @@ class ConvertStridedInsertSliceToGenericPass(ModulePass):
             costs=costs_of(self.costs),
         )
         pattern = ConvertScatter(selection)
-        PatternRewriteWalker(pattern, apply_recursively=False).rewrite_module(op)
+        kinds = (tensor.InsertSliceOp, tensor.PadOp)
+        WalkerOfKinds(pattern, apply_recursively=False, kinds=kinds).rewrite_module(op)

@@ -99,12 +99,14 @@ def parts_of(module: ModuleOp) -> list[object]:
         op = pending.pop()
         # Whoever changes an operand or a successor gives the op another tuple.
         parts += (op, op._operands, op._successors)  # pyright: ignore[reportPrivateUsage]
-        for attributes in (op.properties, op.attributes):
-            if attributes:
-                parts += attributes
-                parts += attributes.values()
+        if op.properties:
+            parts += op.properties
+            parts += op.properties.values()
+        if op.attributes:
+            parts += op.attributes
+            parts += op.attributes.values()
         for result in op.results:
-            parts.append(result.type)
+            parts.append(result._type)  # pyright: ignore[reportPrivateUsage]  (as above)
         for region in op.regions:
             parts.append(region)
             for block in region.blocks:
