@@ -34,6 +34,7 @@ def install() -> None:
         identical.__eq__ = object.__eq__  # pyright: ignore[reportAttributeAccessIssue]
     Operation.walk = _walk
     BlockOps.__iter__ = _ops_of  # pyright: ignore[reportAttributeAccessIssue]
+    BlockOps.__len__ = _op_count
     Attribute.__post_init__ = _attribute_post_init
     IRDLOperation.__post_init__ = _op_post_init
     SSAValue.get = staticmethod(_value_of)
@@ -61,6 +62,13 @@ def _preceding(op: Operation | None) -> Generator[Operation]:
 
 def _ops_of(self: BlockOps) -> Iterator[Operation]:
     return _following(self.block._first_op)  # pyright: ignore[reportPrivateUsage]
+
+
+def _op_count(self: BlockOps) -> int:  # `list` asks for it
+    count = 0
+    for _ in _following(self.block._first_op):  # pyright: ignore[reportPrivateUsage]
+        count += 1
+    return count
 
 
 def _walk(

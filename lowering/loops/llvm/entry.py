@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.backend.llvm.convert import convert_module
 from xdsl.dialects import llvm
-from xdsl.dialects.builtin import ModuleOp, i64
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.dialects.builtin import ModuleOp
 
 from convir.lowering.kernels.host.vector_functions.table import with_definitions
 from convir.lowering.loops.llvm.convert_loops import INTERNAL, Library, convert_loops
@@ -25,57 +24,48 @@ def entry_of(loops: func.FuncOp) -> str:
     return f"{loops.sym_name.data}.entry"
 
 
-def llvm_module(loops: Sequence[func.FuncOp], *, noalias: bool, f16_in_hardware: bool) -> ModuleOp:
-    """An LLVM dialect module with each loop function and its entry.
+def loops_ir(loops: Sequence[func.FuncOp], cpu: CpuTarget, *, noalias: bool) -> str:
+    """LLVM assembly of loop functions, which are taken apart, with an entry for each.
 
     An entry has the signature `void (ptr args, i64 begin, i64 end, i64 worker)`; `args` is an
-    array of the pointers to the buffers of the loop function.
+    array of the pointers to the buffers of the loop function. A function that is internal is
+    compiled once, and called: not a second time, inlined.
 
     Raises:
         PassFailedException: an op has no LLVM code.
     """
-    functions: list[llvm.FuncOp] = []
     library: Library = {}
-    for function in loops:
-        converted = convert_loops(
-            function, library, noalias=noalias, f16_in_hardware=f16_in_hardware
+    functions = {
+        entry_of(function): convert_loops(
+            function, library, noalias=noalias, f16_in_hardware=cpu.f16_in_hardware
         )
-        functions += [converted, _entry(converted, entry_of(function))]
+        for function in loops
+    }
     external = llvm.LinkageAttr("external")
     declared = [llvm.FuncOp(name, kind, linkage=external) for name, kind in library.items()]
-    return ModuleOp([*declared, *functions])
-
-
-def llvm_ir(module: ModuleOp, cpu: CpuTarget) -> str:
-    """The LLVM assembly of an LLVM dialect module.
-
-    A function that is internal there is compiled once, and called: not a second time, inlined.
-    """
+    module = ModuleOp([*declared, *functions.values()])
     converted: Any = convert_module(module, fallback_target_triple=cpu.triple)
-    for op in module.ops:
-        if isinstance(op, llvm.FuncOp) and op.linkage.linkage.data == INTERNAL:
+    for op in functions.values():
+        if op.linkage.linkage.data == INTERNAL:
             function = converted.get_global(op.sym_name.data)
             function.linkage = INTERNAL
             function.attributes.add("noinline")
-    return with_definitions(str(converted), cpu)
+    entries = [_entry(function, name) for name, function in functions.items()]
+    return with_definitions("\n".join((str(converted), *entries)), cpu)
 
 
-def _entry(function: llvm.FuncOp, name: str) -> llvm.FuncOp:
-    pointer = llvm.LLVMPointerType()
-    block = Block(arg_types=[pointer, i64, i64, i64])
-    args, begin, end, _worker = block.args
-    operands: list[SSAValue] = []
-    count = len(function.function_type.inputs.data) - 2
-    for i in range(count):
-        slot = llvm.GEPOp(args, [i], pointer, inbounds=True)
-        load = llvm.LoadOp(slot, pointer)
-        block.add_ops([slot, load])
-        operands.append(load.dereferenced_value)
-    block.add_op(llvm.CallOp(function.sym_name.data, *operands, begin, end))
-    block.add_op(llvm.ReturnOp())
-    return llvm.FuncOp(
-        name,
-        llvm.LLVMFunctionType(list(block.arg_types), llvm.LLVMVoidType()),
-        linkage=llvm.LinkageAttr("external"),
-        body=Region(block),
+def _entry(function: llvm.FuncOp, name: str) -> str:
+    pointers = range(len(function.function_type.inputs.data) - 2)
+    loads = "".join(
+        f"  %at.{i} = getelementptr inbounds ptr, ptr %args, i32 {i}\n"
+        f"  %pointer.{i} = load ptr, ptr %at.{i}\n"
+        for i in pointers
     )
+    operands = "".join(f"ptr %pointer.{i}, " for i in pointers)
+    return f"""\
+define void @"{name}"(ptr %args, i64 %begin, i64 %end, i64 %worker) {{
+entry:
+{loads}  call void @"{function.sym_name.data}"({operands}i64 %begin, i64 %end)
+  ret void
+}}
+"""

@@ -29,7 +29,7 @@ def launch(body: KernelBody, cpu: CpuTarget) -> HostLaunch:
         PassFailedException: an op has no code for a CPU.
     """
     # Most programs are contractions, which need no LLVM dialect: that takes long to import.
-    from convir.lowering.loops.llvm.entry import entry_of, llvm_ir, llvm_module  # noqa: PLC0415
+    from convir.lowering.loops.llvm.entry import entry_of, loops_ir  # noqa: PLC0415
     from convir.lowering.loops.nests import (  # noqa: PLC0415
         lower_kernel,
         range_size,
@@ -47,5 +47,4 @@ def launch(body: KernelBody, cpu: CpuTarget) -> HostLaunch:
         Stage(entry_of(function), range_size(function), buffers, scalar_work(function))
         for function in loops
     )
-    module = llvm_module(loops, noalias=not body.overlaps, f16_in_hardware=cpu.f16_in_hardware)
-    return HostLaunch(LoopCode(llvm_ir(module, cpu)), stages)
+    return HostLaunch(LoopCode(loops_ir(loops, cpu, noalias=not body.overlaps)), stages)
