@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +16,7 @@ from convir.lowering.kernels.host.loops.launch import LoopCode
 from convir.lowering.kernels.host.target import target
 from convir.runtime.devices import HOST, Device
 from convir.runtime.host.device import HostProgram
-from convir.runtime.host.kernel_codes import KernelCodes
+from convir.runtime.host.kernel_codes import SWITCH_SECONDS, KernelCodes
 from convir.runtime.host.plan import KernelLaunch
 from convir.runtime.host.planner import EarlyKernels, plan_program
 
@@ -137,3 +138,13 @@ def test_kernels_without_different_numbers_get_no_pointer():
     assert [each.numbers for each in placed] == [None, None]
     assert [each.entries for each in placed] == [{"f": code.exports[0]}, {"g": code.exports[0]}]
     assert codes.numbers == []
+
+
+def test_the_switch_interval_comes_back_with_the_last_that_compiles():
+    before = sys.getswitchinterval()
+    first, second = KernelCodes(target()), KernelCodes(target())
+    with first:
+        with second:
+            assert sys.getswitchinterval() <= before
+        assert sys.getswitchinterval() == pytest.approx(min(before, SWITCH_SECONDS))
+    assert sys.getswitchinterval() == pytest.approx(before)
