@@ -6,7 +6,7 @@
 // CHECK:       ; @main_0 for host: loops
 // CHECK:       define internal void @"main_0.loops"(ptr noalias %".1", ptr noalias %".2", i64 %".3", i64 %".4")
 // CHECK:         call float @"llvm.floor.f32"
-// CHECK:       define void @"main_0.entry"(ptr %".1", i64 %".2", i64 %".3", i64 %".4")
+// CHECK:       define void @"main_0.entry"(ptr %args, i64 %begin, i64 %end, i64 %worker)
 
 // A register-tiled contraction has a text of its own.
 // CHECK:       ; @main_1 for host: implicit-gemm
