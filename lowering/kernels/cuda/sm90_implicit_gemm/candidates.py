@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice, product
 from math import gcd
 from typing import TYPE_CHECKING, Literal
@@ -9,12 +10,17 @@ from typing import TYPE_CHECKING, Literal
 from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import (
     BLOCK_N,
+    CONSUMERS,
     Sm90ImplicitGemmConfig,
     refusal,
+    tile_count,
 )
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import sm90_problem
+from convir.lowering.kernels.cuda.tile_schedule.schedule import MIN_STEPS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import Sm90ImplicitGemmProblem
@@ -28,7 +34,8 @@ _MATHS: tuple[Literal["cooperative", "pingpong"], ...] = ("cooperative", "pingpo
 
 
 def candidates(problem: Sm90ImplicitGemmProblem, gpu: Target) -> list[Sm90ImplicitGemmConfig]:
-    """One config per tile and role, with as many stages as the GPU's shared memory holds."""
+    """Per tile and role whole tiles, with as many stages as the GPU's shared memory holds, and
+    splits of them."""
     found: list[Sm90ImplicitGemmConfig] = []
     for block_m, block_n, schedule in product(_ROWS, BLOCK_N, _MATHS):
         if block_n - min(BLOCK_N) >= problem.out_channels or block_n < _joined(problem):
@@ -39,8 +46,34 @@ def candidates(problem: Sm90ImplicitGemmProblem, gpu: Target) -> list[Sm90Implic
             for staged in _staged(problem, block_n)
         ]
         legal = (config for config in configs if refusal(problem, config, gpu) is None)
-        found.extend(islice(legal, 1))
+        for config in islice(legal, 1):
+            found += [config, *_split(problem, config, gpu)]
     return found
+
+
+def _split(
+    problem: Sm90ImplicitGemmProblem, whole: Sm90ImplicitGemmConfig, gpu: Target
+) -> Iterator[Sm90ImplicitGemmConfig]:
+    """Tiles that leave multiprocessors idle, in splits for all of them, and for half.
+
+    A block has one split: where two warpgroups can multiply it, they do.
+    """
+    if whole.sharing < CONSUMERS and whole.block_m > _ROWS[0]:
+        return
+    most = min(whole.blocks // tile_count(problem, whole), problem.least_steps // MIN_STEPS)
+    for splits in sorted({most, -(-most // 2)}):
+        if splits > 1:
+            config = replace(whole, splits=splits, store_channels=_shared_store(whole, splits))
+            if refusal(problem, config, gpu) is None:
+                yield config
+
+
+def _shared_store(whole: Sm90ImplicitGemmConfig, splits: int) -> int:
+    """Columns that are staged at a time, so that every block of a tile stores some of them."""
+    rows = whole.block_m // whole.sharing // 64
+    stores = [n for n in range(whole.store_channels, 0, -16) if whole.store_channels % n == 0]
+    shared = (n for n in stores if rows * whole.block_n // n >= splits)
+    return next(shared, stores[-1])
 
 
 def _joined(problem: Sm90ImplicitGemmProblem) -> int:

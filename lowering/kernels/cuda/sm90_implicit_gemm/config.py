@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from convir.analysis.refusal import Refusal
-from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.cuda.config import Config, Key, OneOf, Range
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import SWIZZLE_BYTES
+from convir.lowering.kernels.cuda.tile_schedule.partition import SPLIT_K, Partition
+from convir.lowering.kernels.cuda.tile_schedule.schedule import Schedule, schedule_refusal
 
 if TYPE_CHECKING:
     from typing import Self
 
-    from convir.lowering.bodies.contraction.spec import StorageType
     from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import Sm90ImplicitGemmProblem
     from convir.lowering.kernels.target import Target
 
@@ -33,14 +34,8 @@ MAX_ZERO_BYTES = 2048
 _WITHOUT_CLUSTERS = re.compile(r" cluster=1 store=direct:(\d+)")
 """How configs of older records say that no blocks share tiles and that threads store rows."""
 
-_SWIZZLE_BYTES = 128
 _ATOM_BYTES = 1024
 _CHUNK_BYTES = 16
-
-
-def channels_of_stage(element: StorageType) -> int:
-    """Elements of a row of the swizzle."""
-    return _SWIZZLE_BYTES // STORAGE_BYTES[element]
 
 
 @dataclass(frozen=True)
@@ -56,6 +51,13 @@ class Sm90ImplicitGemmConfig(Config, family="sm90_implicit_gemm", sizes=2):
     """Columns that are staged in shared memory at a time."""
     blocks: int
     """Persistent blocks at most, one for each multiprocessor."""
+    splits: int = 1
+    """Blocks that share the steps of a tile, all of which run at the same time."""
+
+    @property
+    def sharing(self) -> int:
+        """Warpgroups that multiply a tile together."""
+        return 1 if self.schedule == "pingpong" else CONSUMERS
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -68,13 +70,12 @@ class Sm90ImplicitGemmConfig(Config, family="sm90_implicit_gemm", sizes=2):
 
     def refusal(self) -> Refusal | None:
         """Why no kernel has this config, whatever it computes."""
-        sharing = 1 if self.schedule == "pingpong" else CONSUMERS
-        rows = (sharing * 64, sharing * 128)
+        rows = (self.sharing * 64, self.sharing * 128)
         if self.block_m not in rows:
             return Refusal(
                 f"block_m={self.block_m}: one of {rows[0]}, {rows[1]} if {self.schedule}"
             )
-        if self.block_m * self.block_n > sharing * MAX_ACCUMULATORS:
+        if self.block_m * self.block_n > self.sharing * MAX_ACCUMULATORS:
             return Refusal("a tile's accumulators exceed the registers")
         if self.block_n % self.store_channels:
             return Refusal(f"{self.store_channels} staged output channels do not divide a tile's")
@@ -86,11 +87,28 @@ def shared_bytes(problem: Sm90ImplicitGemmProblem, config: Sm90ImplicitGemmConfi
     is_by_depth = problem.filter_by_in_channel
     block_n = config.block_n
     loaded = block_n if is_by_depth else -(-block_n // BLOCK_K) * BLOCK_K
-    stage = (config.block_m + loaded) * _SWIZZLE_BYTES
+    stage = (config.block_m + loaded) * SWIZZLE_BYTES
     staging = CONSUMERS * 64 * (config.store_channels * problem.result_bytes + _CHUNK_BYTES)
     barriers = 2 * 8 * config.stages + _CHUNK_BYTES
     zeros = min(problem.out_channels * 2, MAX_ZERO_BYTES)
     return _ATOM_BYTES + config.stages * stage + staging + zeros + barriers
+
+
+def tile_count(problem: Sm90ImplicitGemmProblem, config: Sm90ImplicitGemmConfig) -> int:
+    """Tiles of all phases."""
+    rows = sum(-(-phase.pixels // config.block_m) for phase in problem.phases)
+    return rows * -(-problem.out_channels // config.block_n)
+
+
+def split_schedule(
+    problem: Sm90ImplicitGemmProblem, config: Sm90ImplicitGemmConfig
+) -> Schedule | Refusal:
+    """How the blocks of each tile share the steps of the shortest ones, or why they do not."""
+    if problem.has_zero_fills:
+        return Refusal("zero-filled outputs are stored beside whole tiles, not their splits")
+    partition = Partition(SPLIT_K, config.splits, "reduce-scatter")
+    counts = (tile_count(problem, config), problem.least_steps, config.blocks)
+    return schedule_refusal(partition, *counts) or Schedule(partition, *counts)
 
 
 def refusal(
@@ -107,4 +125,8 @@ def refusal(
         )
     if len(problem.pieces) > 1 and piece % config.store_channels:
         return Refusal("staged output channels belong to different output pixels")
+    if config.splits > 1:
+        schedule = split_schedule(problem, config)
+        if isinstance(schedule, Refusal):
+            return schedule
     return target.shared_refusal(shared_bytes(problem, config))

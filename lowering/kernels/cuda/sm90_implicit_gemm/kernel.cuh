@@ -29,6 +29,7 @@
 #include "ptx/named_barrier.cuh"
 #include "ptx/tma.cuh"
 #include "ptx/wgmma.cuh"
+#include "reduce/split_shares.cuh"
 #include "schedule/wgmma_schedule.cuh"
 
 namespace convir::wgmma {
@@ -36,17 +37,20 @@ namespace convir::wgmma {
 constexpr int kConsumers = 2;    // warpgroups that multiply
 constexpr int kThreads = (1 + kConsumers) * kWarpgroupThreads;
 constexpr int kFillBarrier = kConsumers + 1;  // of the warps that fill zero-filled outputs
+constexpr int kSplitBarrier = kFillBarrier + 1;  // of a warpgroup, and of the next one behind it
 constexpr int kConsumerRegisters = 232;
 
 // How the two warpgroups share tiles: half of the rows of every tile each, or every other tile
 // each, so that one stores while the other multiplies.
 enum MainloopSchedule : int { kCooperative = 0, kPingPong = 1 };
 
-template <int kBlockM_, int kBlockN_, int kStages_, MainloopSchedule kSchedule_, int kStoreChannels_>
+template <int kBlockM_, int kBlockN_, int kStages_, MainloopSchedule kSchedule_, int kStoreChannels_,
+          int kSplits_ = 1>
 struct Config {
   static constexpr int kBlockM = kBlockM_, kBlockN = kBlockN_, kStages = kStages_;
   static constexpr bool kIsPingPong = kSchedule_ == kPingPong;
   static constexpr int kStoreChannels = kStoreChannels_;  // staged at a time
+  static constexpr int kSplits = kSplits_;  // of the steps of a tile, each a block's
   // Of a tile, per warpgroup that multiplies it.
   static constexpr int kSharing = kIsPingPong ? 1 : kConsumers;
   static constexpr int kWarpgroupTiles = kBlockM / kSharing / 64;  // of 64 rows
@@ -88,7 +92,11 @@ struct Kernel {
   static constexpr int kChunksK = (Problem::kInChannels + kBlockK - 1) / kBlockK;
   static constexpr int kNTiles = (Problem::kOutChannels + kBlockN - 1) / kBlockN;
 
-  using Tiles = wgmma::Tiles<Problem, kBlockM, kNTiles>;
+  static constexpr int kSplits = Config::kSplits;
+  static_assert(kSplits == 1 ||
+                Problem::kZeroFills + Problem::kCellZeroFills + Problem::kFusedZeroFills == 0);
+
+  using Tiles = wgmma::Tiles<Problem, kBlockM, kNTiles, kSplits>;
 
   Tiles tiles;
   unsigned stages, staging, zeros;
@@ -122,6 +130,34 @@ struct Kernel {
 
   static __device__ int m_of(const Tile& tile) { return tile.m * kBlockM; }
 
+  // The first of a tile's steps that is of split `split`.
+  static __device__ __forceinline__ int first_step(const Phase& phase, int split) {
+    return phase.taps * kChunksK * split / kSplits;
+  }
+  // Steps of a tile that are the block's.
+  static __device__ __forceinline__ int steps_of(const Phase& phase) {
+    if constexpr (kSplits == 1) return phase.taps * kChunksK;
+    return first_step(phase, Tiles::split() + 1) - first_step(phase, Tiles::split());
+  }
+  // body(tap, chunk) of each of them.
+  template <class Body>
+  static __device__ __forceinline__ void for_each_step(const Phase& phase, Body&& body) {
+    if constexpr (kSplits == 1) {
+      for (int i = 0; i < phase.taps; ++i) {
+        for (int chunk = 0; chunk < kChunksK; ++chunk) body(i, chunk);
+      }
+    } else {
+      const int first = first_step(phase, Tiles::split()), steps = steps_of(phase);
+      int i = first / kChunksK, chunk = first % kChunksK;
+      for (int step = 0; step < steps; ++step) {
+        body(i, chunk);
+        const bool is_last = ++chunk == kChunksK;
+        i += is_last;
+        if (is_last) chunk = 0;
+      }
+    }
+  }
+
   template <class... Maps>
   static __device__ __forceinline__ const hopper::TensorMap* pick(int i,
                                                                   const hopper::TensorMap& first,
@@ -144,23 +180,21 @@ struct Kernel {
     if constexpr (Problem::kSpatial > 0) {
       window_at<Problem::kSpatial>(m, phase.sizes, phase.steps, phase.corner, at);
     }
-    for (int i = 0; i < phase.taps; ++i) {
+    for_each_step(phase, [&](int i, int chunk) {
       const Tap& tap = Problem::tap(phase.first_tap + i);
-      for (int chunk = 0; chunk < kChunksK; ++chunk) {
-        produce([&](int stage, unsigned barrier) {
-          const unsigned to = stages + stage * kStageBytes;
-          arrive_expecting(barrier, kStageBytes);
-          at[0] = chunk * kBlockK;
-          if constexpr (Problem::kSpatial > 0) {
-            hopper::load_im2col<Problem::kSpatial>(to, map, barrier, at, tap.offset);
-          } else {
-            hopper::load_2d(to, map, barrier, at[0], m);
-          }
-          load_b(to + kBytesA, &b, barrier, n, tap.weight, at[0]);
-          hopper::counter_advance(progress);
-        });
-      }
-    }
+      produce([&](int stage, unsigned barrier) {
+        const unsigned to = stages + stage * kStageBytes;
+        arrive_expecting(barrier, kStageBytes);
+        at[0] = chunk * kBlockK;
+        if constexpr (Problem::kSpatial > 0) {
+          hopper::load_im2col<Problem::kSpatial>(to, map, barrier, at, tap.offset);
+        } else {
+          hopper::load_2d(to, map, barrier, at[0], m);
+        }
+        load_b(to + kBytesA, &b, barrier, n, tap.weight, at[0]);
+        hopper::counter_advance(progress);
+      });
+    });
   }
 
   __device__ __forceinline__ void load_b(unsigned to, const hopper::TensorMap* map,
@@ -204,8 +238,8 @@ struct Kernel {
   using Accumulators = float[Config::kWarpgroupTiles][kBlockN / 2];
 
   // Two warpgroups: multiply the stages of their tiles, and store.
-  __device__ __forceinline__ void consume(int consumer, Output* c,
-                                          const Pointers& operands) const {
+  __device__ __forceinline__ void consume(int consumer, Output* c, const Pointers& operands,
+                                          float* workspace, unsigned* counters) const {
     const int warp = threadIdx.x % kWarpgroupThreads / 32;
     const int first_row = Config::kIsPingPong ? 0 : consumer * Config::kWarpgroupTiles * 64;
     bool is_mine = !Config::kIsPingPong || consumer == 0;
@@ -213,7 +247,7 @@ struct Kernel {
     const auto multiply = [&](const Tile& tile, Accumulators& d, Consumer<kStages>& full) {
       const Phase& phase = Problem::phase(tile.phase);
       if (!is_mine) {
-        full.at.advance(phase.taps * kChunksK);
+        full.at.advance(steps_of(phase));
         is_mine = true;
         return false;
       }
@@ -221,8 +255,10 @@ struct Kernel {
       // Stages are waited for in their order, as a barrier tells only this round from the last.
       if constexpr (Config::kIsPingPong) named_sync(1 + consumer, kConsumers * kWarpgroupThreads);
       mma::Mainloop<kStages> mainloop(full);
-      for (int i = 0; i < phase.taps; ++i) {
-        for (int chunk = 0; chunk < kChunksK; ++chunk) {
+      // Loops that the compiler knows more of than of one over all steps.
+      const int steps = kSplits == 1 ? kChunksK : steps_of(phase);
+      for (int i = 0; i < (kSplits == 1 ? phase.taps : 1); ++i) {
+        for (int step = 0; step < steps; ++step) {
           // All of a chunk even if its input channels end before: a branch here makes the compiler
           // wait for every wgmma.
           mainloop.step(d, [&](int stage, bool is_first) {
@@ -239,11 +275,17 @@ struct Kernel {
     };
     const auto store_tile = [&](const Tile& tile, const Accumulators& d) {
       const Phase& phase = Problem::phase(tile.phase);
-      static_for<Config::kWarpgroupTiles>([&](auto j) {
-        const int m = m_of(tile) + first_row + j.value * 64 + warp * kWarpRows;
-        store(phase, tiles.images, d[j.value], m, tile.n * kBlockN,
-              staging + (consumer * 4 + warp) * WarpStaging::kBytes, c, operands);
-      });
+      if constexpr (kSplits > 1) {
+        store_share(phase, d, m_of(tile) + first_row + warp * kWarpRows, tile.n * kBlockN,
+                    staging + (consumer * 4 + warp) * WarpStaging::kBytes, c, operands,
+                    Shares(workspace, counters, Tiles::number(), Tiles::count(),
+                           threadIdx.x % kWarpgroupThreads, consumer));
+      } else {
+        static_for<Config::kWarpgroupTiles>([&](auto j) {
+          store(phase, tiles.images, d[j.value], m_of(tile) + first_row + j.value * 64 + warp * kWarpRows, tile.n * kBlockN,
+                staging + (consumer * 4 + warp) * WarpStaging::kBytes, c, operands);
+        });
+      }
     };
     convir::consume<Accumulators>(tiles, pipeline, multiply, store_tile);
   }
@@ -257,33 +299,64 @@ struct Kernel {
                                                const float (&d)[kBlockN / 2], int m, int n,
                                                unsigned to, Output* c,
                                                const Pointers& operands) {
-    constexpr int kOutChannels = Config::kStoreChannels;
     const auto row = row_at<Problem>(phase, images, m + threadIdx.x % kWarpRows);
     Finish<Problem, LaneColumns<Problem>> finish{operands, row};
 #pragma unroll
-    for (int first = 0; first < kBlockN; first += kOutChannels) {
-      const int out_channels = min(kOutChannels, Problem::kOutChannels - n - first);
-      long long shift = n + first;
-      int channel = n + first;
-      if constexpr (Problem::kPieces > 1) {
-        const int piece = (n + first) / Problem::kPieceChannels;
-        channel -= piece * Problem::kPieceChannels;
-        if (out_channels > 0) shift = Problem::piece(piece).offset + channel;
-      }
-      Output* at = c + shift;
-      finish.find.begin(shift, channel, out_channels);
-      stage<kOutChannels, decltype(finish)::kTogether>(to, d, first, finish);
-      store_rows<Problem, kOutChannels>(at, to, row, out_channels);
+    for (int first = 0; first < kBlockN; first += Config::kStoreChannels) {
+      store_columns(d, first, n, finish, row, to, c);
     }
+  }
+
+  // Columns n + first and those behind it, as many as are staged at a time; d begins with column n.
+  template <int kValues, class Finisher>
+  static __device__ __forceinline__ void store_columns(const float (&d)[kValues], int first, int n,
+                                                       Finisher& finish, const Row<Problem>& row,
+                                                       unsigned to, Output* c) {
+    constexpr int kOutChannels = Config::kStoreChannels;
+    const int out_channels = min(kOutChannels, Problem::kOutChannels - n - first);
+    long long shift = n + first;
+    int channel = n + first;
+    if constexpr (Problem::kPieces > 1) {
+      const int piece = (n + first) / Problem::kPieceChannels;
+      channel -= piece * Problem::kPieceChannels;
+      if (out_channels > 0) shift = Problem::piece(piece).offset + channel;
+    }
+    Output* at = c + shift;
+    finish.find.begin(shift, channel, out_channels);
+    stage<kOutChannels, Finisher::kTogether>(to, d, first, finish);
+    store_rows<Problem, kOutChannels>(at, to, row, out_channels);
+  }
+
+  using Shares =
+      partition::SplitShares<kWarpgroupThreads, Config::kWarpgroupTiles * kBlockN / 2, kSplits,
+                             Config::kSharing, kSplitBarrier>;
+
+  // A split of a tile: every block of the tile stores some of the columns that are staged at a
+  // time, when all have their accumulators.
+  __device__ __forceinline__ void store_share(const Phase& phase, const Accumulators& d, int m, int n,
+                                              unsigned to, Output* c, const Pointers& operands,
+                                              const Shares& shares) const {
+    constexpr int kOutChannels = Config::kStoreChannels, kOfRow = kBlockN / kOutChannels;
+    const auto sum = [&](int i) { return d[i / (kBlockN / 2)][i % (kBlockN / 2)]; };
+    shares.template finish<Config::kWarpgroupTiles * kOfRow>(Tiles::split(), sum, [&](int share) {
+      const int column = n + share % kOfRow * kOutChannels;
+      if (column >= Problem::kOutChannels) return;
+      float total[kOutChannels / 2];
+      shares.add(total, share * (kOutChannels / 8));
+      const int first_m = m + share / kOfRow * 64;
+      const auto row = row_at<Problem>(phase, tiles.images, first_m + threadIdx.x % kWarpRows);
+      Finish<Problem, LaneColumns<Problem>> finish{operands, row};
+      store_columns(total, 0, column, finish, row, to, c);
+    });
   }
 };
 
-// The body of a kernel of `kThreads` threads.
+// The body of a kernel of `kThreads` threads; `workspace` and `counters` are those of splits.
 template <class Problem, class Config, class... Maps>
 __device__ __forceinline__ void contract(typename Problem::Epilogue::Stored* c,
                                          const typename Problem::Epilogue::Pointers& operands,
-                                         int images, const hopper::TensorMap& b,
-                                         const Maps&... a) {
+                                         int images, float* workspace, unsigned* counters,
+                                         const hopper::TensorMap& b, const Maps&... a) {
   static_assert(Kernel<Problem, Config>::kSharedBytes == Problem::kSharedBytes);
   extern __shared__ char memory[];
   const Kernel<Problem, Config> kernel(memory, images);
@@ -309,7 +382,7 @@ __device__ __forceinline__ void contract(typename Problem::Epilogue::Stored* c,
           kernel.fill(c, threadIdx.x / 32 - 1, kWarpgroupThreads / 32 - 1);
         }
       },
-      [&] { kernel.consume(warpgroup - 1, c, operands); });
+      [&] { kernel.consume(warpgroup - 1, c, operands, workspace, counters); });
 }
 
 }  // namespace convir::wgmma

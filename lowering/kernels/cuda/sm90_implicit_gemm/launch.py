@@ -20,12 +20,14 @@ from convir.lowering.kernels.cuda.sizes import Sizes
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import (
     THREADS,
     Sm90ImplicitGemmConfig,
-    channels_of_stage,
     refusal,
     shared_bytes,
+    split_schedule,
+    tile_count,
 )
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import (
     Sm90ImplicitGemmProblem,
+    channels_of_stage,
     sm90_problem,
 )
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.source import SYMBOL, source_of
@@ -54,21 +56,32 @@ def kernels(
     refused = refusal(problem, config, target)
     if refused is not None:
         return refused
-    rows = sum(-(-phase.pixels // config.block_m) for phase in problem.phases)
-    tiles = rows * -(-problem.out_channels // config.block_n)
+    workspace: tuple[int, ...] = ()
+    state: tuple[int, ...] = ()
+    blocks = min(tile_count(problem, config), config.blocks)
+    if config.splits > 1:
+        schedule = split_schedule(problem, config)
+        if isinstance(schedule, Refusal):
+            return schedule
+        blocks = schedule.units
+        workspace = (schedule.workspace_bytes(config.block_m * config.block_n),)
+        # Warpgroups of a block have counters of their own.
+        state = (schedule.flag_bytes * config.sharing,)
+    of_splits = [Pointer("workspace"), Pointer("state")] if workspace else []
     maps = [_row_map(spec, problem, i, config) for i in range(len(problem.maps))]
     operands = [Pointer("epilogue", i) for i in range(len(epilogue.operands))]
     images = Sizes.of({"images": problem.images}).arguments
     kernel = CudaKernel(
         source_of(spec, epilogue, problem, config),
         SYMBOL,
-        (min(tiles, config.blocks), 1, 1),
+        (blocks, 1, 1),
         (THREADS, 1, 1),
         shared_bytes(problem, config),
-        (Pointer("c"), *operands, *images, _weight_map(spec, problem, config), *maps),
+        (Pointer("c"), *operands, *images, *of_splits, _weight_map(spec, problem, config), *maps),
+        is_cooperative=config.splits > 1,
         spill_bytes=TF32_SPILL_BYTES if spec.tf32 else 0,
     )
-    return KernelPlan((kernel,))
+    return KernelPlan((kernel,), workspace, state)
 
 
 def _row_map(

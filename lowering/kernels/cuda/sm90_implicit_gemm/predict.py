@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.prediction.overlap import heated, overlap
 from convir.lowering.kernels.cuda.prediction.traffic import Traffic, outside_of, traffic_of
-from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import BLOCK_K, channels_of_stage
-from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import sm90_problem
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import BLOCK_K
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import channels_of_stage, sm90_problem
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.tile_order import Tiles, busiest_cycles
 
 if TYPE_CHECKING:
@@ -56,11 +56,17 @@ class Constants:
     dram_power: float = 2.316
     start: float = 0.4055
     """µs beside an empty launch: maps, barriers, the first stage, the last store."""
+    meet: float = 1.747
+    """µs until the blocks of a tile have met."""
+    published: float = 0.5287
+    """µs for a megabyte of accumulators that they write and read."""
 
 
 FITTED = Constants()
 BOUNDS = {"multiply": (1.0, 2.0)}
 """What the fit keeps constants within."""
+FIXED = ("meet", "published")
+"""What is not fitted, but that of `sm90_wgrad`, whose blocks meet alike: no splits are recorded."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +74,7 @@ class Work:
     """Counts."""
 
     groups: tuple[tuple[int, int], ...]
-    """Tiles and chunks of each, per group of phases."""
+    """Tiles or splits of them, and chunks of each, per group of phases."""
     products: int
     """Of a chunk."""
     rate: str
@@ -88,6 +94,7 @@ class Work:
     part_rows: int
     """Rows of C of a tile that are no whole cache lines."""
     blocks: int
+    splits: int
     traffic: Traffic
 
 
@@ -99,12 +106,12 @@ def work(
     assert not isinstance(problem, Refusal)
     in_channels_ = channels_of_stage(spec.a.type)
     depths_bytes = LINE // in_channels_
-    chunks = -(-spec.in_channels // in_channels_)
     out_channels = -(-problem.out_channels // config.block_n)
     groups: list[tuple[int, int]] = []
     for group in problem.groups():
         rows = -(-group[0].pixels // config.block_m)
-        groups.append((rows * out_channels * len(group), len(group[0].taps) * chunks))
+        tiles, steps = rows * out_channels * len(group), len(group[0].taps) * problem.chunks
+        groups.append((tiles * config.splits, -(-steps // config.splits)))
     loaded = -(-config.block_n // BLOCK_K) * BLOCK_K
     spatial = problem.spatial
     results = traffic_of(spec, epilogue)
@@ -122,6 +129,7 @@ def work(
         straddles=bool(spec.in_channels * depths_bytes % LINE),
         part_rows=config.block_m if problem.out_channels * problem.result_bytes % LINE else 0,
         blocks=config.blocks,
+        splits=config.splits,
         traffic=results,
     )
 
@@ -135,24 +143,33 @@ def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
     copied += work.b_bytes / beside * (1 + far)
     copied += k.pixel * work.pixels + k.outside * work.outside
     chunk = max(multiplied, copied, k.chunk)
-    store = k.tile + work.accumulators / k.stored
+    store = k.tile + work.accumulators / k.stored / work.splits
     store += k.parts * work.part_rows
     tiles: list[Tiles] = []
     for count, chunks in work.groups:
         products = chunks * chunk
         cycles = products + store
-        if work.pingpong:
+        if work.pingpong and work.splits == 1:
             cycles = max(products + k.next, cycles / 2)
         tiles.append(Tiles(count, cycles))
-    busy = busiest_cycles(tiles, work.blocks)
-    if work.pingpong:
-        busy += store
+    if work.splits > 1:
+        busy = max(each.cycles for each in tiles)
+    else:
+        busy = busiest_cycles(tiles, work.blocks) + (store if work.pingpong else 0.0)
     time = overlap(
         k.dram_power,
         heated(busy / target.clock_mhz),
         k.dram * work.traffic.time(target),
     )
-    return target.launch + k.start + time
+    return target.launch + k.start + time + _fix_up(work, k)
+
+
+def _fix_up(work: Work, k: Constants) -> float:
+    """µs until all splits have what the others of their tile publish."""
+    if work.splits == 1:
+        return 0.0
+    units = sum(count for count, _ in work.groups)
+    return k.meet + k.published * 4e-6 * units * work.accumulators
 
 
 def predict(

@@ -18,7 +18,7 @@ from convir.lowering.kernels.cuda.sizes import ANY_SIZE
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from convir.lowering.bodies.contraction.spec import Axis, Contraction, Phase
+    from convir.lowering.bodies.contraction.spec import Axis, Contraction, Phase, StorageType
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.epilogue_operands import LinearOperand
     from convir.lowering.kernels.protocol import Size
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 MAX_SPATIAL = 3
 MAX_AXES = MAX_SPATIAL + 1
 MAX_ROWS = 1 << 30
+SWIZZLE_BYTES = 128
+"""Of a row of a stage."""
 TF32_MULTIPLE = 32
 """What input channels and columns of TF32 are multiples of: other forms were not run on a GPU
 yet."""
@@ -119,6 +121,8 @@ class Sm90ImplicitGemmProblem:
     """Whether input channels, not columns, have stride 1 in B."""
     out_channels: int
     """Of the product, all pieces together."""
+    chunks: int
+    """Steps of a tap: channels of A that a stage holds."""
     pieces: tuple[int, ...] = (0,)
     """Parts of the columns, and the elements of C from a row's position to where each begins."""
     cell_zero_fills: tuple[ZeroFill, ...] = ()
@@ -143,6 +147,11 @@ class Sm90ImplicitGemmProblem:
     def spatial(self) -> int:
         """Axes that the maps of A slide over."""
         return len(self.maps[0].slides)
+
+    @property
+    def least_steps(self) -> int:
+        """Steps of the tiles that have the fewest."""
+        return self.chunks * min(len(phase.taps) for phase in self.phases)
 
     @property
     def has_zero_fills(self) -> bool:
@@ -208,6 +217,7 @@ def problem_of(contraction: Contraction) -> Sm90ImplicitGemmProblem | Refusal:
         matrices=matrices,
         filter_by_in_channel=contraction.b.out_channel_stride != 1,
         out_channels=contraction.out_channels,
+        chunks=-(-contraction.in_channels // channels_of_stage(contraction.a.type)),
         pieces=pieces,
         result_bytes=STORAGE_BYTES[contraction.c.type],
     )
@@ -453,6 +463,11 @@ def _lines(zero_fills: Sequence[ZeroFill], out_channels: int) -> list[list[ZeroF
         else:
             lines.append([zero_fill])
     return lines
+
+
+def channels_of_stage(element: StorageType) -> int:
+    """Elements of a row of the swizzle."""
+    return SWIZZLE_BYTES // STORAGE_BYTES[element]
 
 
 @lru_cache(maxsize=256)

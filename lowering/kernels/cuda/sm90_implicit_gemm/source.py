@@ -40,10 +40,11 @@ def source_of(
     """CUDA C++ with the kernel `SYMBOL`.
 
     Its arguments are C, the operands of the epilogue, `problem.images` if launches hand it over,
-    the tensor map of B, and those of A.
+    the workspace and the counters of splits if there are any, the tensor map of B, and those of A.
     """
     images = Sizes.of({"images": problem.images})
-    tile_order = tile_order_of(tiles_of(contraction, problem, config), config.blocks) or ()
+    is_split = config.splits > 1
+    tile_order = () if is_split else tile_order_of(tiles_of(problem, config), config.blocks) or ()
     tables = [table for table in _tables(problem, config, tile_order) if table.rows]
     names = [f"a{i}" for i in range(len(problem.maps))]
     maps = ", ".join(f"const __grid_constant__ TensorMap {name}" for name in ("b", *names))
@@ -55,9 +56,11 @@ def source_of(
             for name, operand in zip(operands, epilogue.operands, strict=True)
         ),
         *images.parameters,
+        *(["float* workspace", "unsigned* counters"] if is_split else []),
         maps,
     ]
-    handed = ["c", braced(operands), *(images.scalars or ["1"]), "b", *names]
+    splits = ["workspace", "counters"] if is_split else ["nullptr", "nullptr"]
+    handed = ["c", braced(operands), *(images.scalars or ["1"]), *splits, "b", *names]
     return (
         f"// {config}\n"
         '#include "sm90_implicit_gemm/kernel.cuh"\n'
@@ -91,6 +94,7 @@ def _config(config: Sm90ImplicitGemmConfig) -> str:
         config.stages,
         _SCHEDULES[config.schedule],
         config.store_channels,
+        config.splits,
     )
     return f"convir::wgmma::Config<{', '.join(map(str, values))}>"
 

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from heapq import heapify, heapreplace
 from typing import TYPE_CHECKING
 
-from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import BLOCK_K, channels_of_stage
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import BLOCK_K
 
 if TYPE_CHECKING:
-    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import Sm90ImplicitGemmConfig
     from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import Sm90ImplicitGemmProblem
 
@@ -51,11 +50,8 @@ def store_cycles(config: Sm90ImplicitGemmConfig) -> float:
     return _TILE_CYCLES + config.block_m * config.block_n / _STORED_PER_CYCLE
 
 
-def tiles_of(
-    spec: Contraction, problem: Sm90ImplicitGemmProblem, config: Sm90ImplicitGemmConfig
-) -> list[Tiles]:
+def tiles_of(problem: Sm90ImplicitGemmProblem, config: Sm90ImplicitGemmConfig) -> list[Tiles]:
     """The tiles of every group of phases, the longest first."""
-    chunks = -(-spec.in_channels // channels_of_stage(spec.a.type))
     out_channels = -(-problem.out_channels // config.block_n)
     multiplied = config.block_m * config.block_n * BLOCK_K / _PRODUCTS_PER_CYCLE
     loaded = -(-config.block_n // BLOCK_K) * BLOCK_K
@@ -64,7 +60,7 @@ def tiles_of(
     chunk = max(multiplied, copied, _CHUNK_CYCLES)
     found: list[Tiles] = []
     for group in problem.groups():
-        products = len(group[0].taps) * chunks * chunk
+        products = len(group[0].taps) * problem.chunks * chunk
         cycles = products + store_cycles(config)
         if config.schedule == "pingpong":
             cycles = max(products + _SWITCH_CYCLES, cycles / 2)

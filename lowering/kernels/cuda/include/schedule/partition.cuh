@@ -300,6 +300,21 @@ struct Meeting {
   // vector v.
   template <class Store>
   __device__ __forceinline__ void operator()(int own, int begin, int end, Store&& store) const {
+    when_all_are_there([&] {
+      const int first = begin + share(end - begin, own);
+      const int last = begin + share(end - begin, own + 1);
+      const auto load = [&](int slot, int v) { return __ldcg(slots + slot * step + v); };
+      if constexpr (kCount > 1 && kCount <= kFew) {
+        add_parts_of_two<kThreads, kCount>(first, last, thread, load, store);
+      } else {
+        add_splits<kThreads, kCount>(count, first, last, thread, load, store);
+      }
+    });
+  }
+
+  // add() adds the share of the block.
+  template <class Add>
+  __device__ __forceinline__ void when_all_are_there(Add&& add) const {
     barrier();
     unsigned before = 0;
     if (thread == 0) {
@@ -307,13 +322,7 @@ struct Meeting {
       before = count_leaving(counter);
     }
     barrier();
-    const int first = begin + share(end - begin, own), last = begin + share(end - begin, own + 1);
-    const auto load = [&](int slot, int v) { return __ldcg(slots + slot * step + v); };
-    if constexpr (kCount > 1 && kCount <= kFew) {
-      add_parts_of_two<kThreads, kCount>(first, last, thread, load, store);
-    } else {
-      add_splits<kThreads, kCount>(count, first, last, thread, load, store);
-    }
+    add();
     // The answer came while accumulators were added.
     if (thread == 0) clear_if_last(counter, before, count);
   }

@@ -117,18 +117,28 @@ __device__ __forceinline__ bool tile_of(int block, int blocks, int next, int n_t
   }
 }
 
-// The tiles of a block, in order.
-template <class Problem, int kBlockM, int kNTiles>
+// The tiles of a block, in order. With kSplits > 1 it has one split of one tile: unit p * tiles + t
+// has split p of tile t, so blocks that run together read the same part of B.
+template <class Problem, int kBlockM, int kNTiles, int kSplits = 1>
 struct Tiles {
   int images;
 
+  static __device__ __forceinline__ int count() { return gridDim.x / kSplits; }
+  static __device__ __forceinline__ int number() { return blockIdx.x % count(); }
+  static __device__ __forceinline__ int split() { return blockIdx.x / count(); }
+
   template <class Body>
   __device__ __forceinline__ void for_each(Body&& body) const {
-    const int block = blockIdx.x, blocks = gridDim.x;
     Tile tile;
-    for (int next = 0; tile_of<Problem, kBlockM>(block, blocks, next, kNTiles, images, tile);
-         ++next) {
-      body(tile);
+    if constexpr (kSplits > 1) {
+      static_assert(Problem::kOrdered == 0, "a block has one tile");
+      if (tile_at<Problem, kBlockM>(number(), kNTiles, images, tile)) body(tile);
+    } else {
+      const int block = blockIdx.x, blocks = gridDim.x;
+      for (int next = 0; tile_of<Problem, kBlockM>(block, blocks, next, kNTiles, images, tile);
+           ++next) {
+        body(tile);
+      }
     }
   }
 };
