@@ -67,7 +67,7 @@ def fuse_epilogues(block: Block) -> None:
             _take_epilogue(op, groups, walked)
     for op in groups.from_results():
         # What only says where a reduction finds its elements, if it alone reads it.
-        if not is_reduction(op) and _is_addressing(op) and _is_read_directly(op):
+        if not is_reduction(op) and is_addressing(op) and _is_read_directly(op):
             refusal = groups.join_reader(op, groups.has_reduction)
             if refusal is not None:
                 remarks.refused(FuseEpiloguePass.name, op, refusal.reason)
@@ -151,7 +151,7 @@ def _obstacle(user: Operation, value: OpResult, groups: Groups) -> Refusal | Non
     return None
 
 
-def _is_addressing(op: Operation) -> bool:
+def is_addressing(op: Operation) -> bool:
     """Whether `op` only says where a reader finds its elements: a slice, zeros around, a flip.
 
     A reduction reads an element many times; these cost it an offset and a bound, not a copy.

@@ -35,7 +35,7 @@ from convir.lowering.bodies.planar.elementwise import elementwise
 from convir.lowering.bodies.planar.read import read_planar
 from convir.lowering.bodies.planar.rows import frame_convolution, splits_channels, static_slice
 from convir.lowering.implementations import HOST, PLANAR, attach_config
-from convir.lowering.regions.op_groups import ALIASES, Groups, is_compute, wrap
+from convir.lowering.regions.op_groups import ALIASES, Groups, is_compute, unwrap, wrap
 from convir.lowering.regions.outline_kernels import outlined
 from convir.passes.manager import remarks
 from convir.passes.manager.option_checks import check_device
@@ -224,7 +224,7 @@ def _wrap(
         return False
     found = read_planar(outlined(region, "candidate")[0])
     if isinstance(found, Refusal):
-        _unwrap(region)
+        unwrap(region)
         remarks.refused(FuseFramesPass.name, first, found.reason)
         return False
     stages = len(found.program.stages)
@@ -234,19 +234,6 @@ def _wrap(
         FuseFramesPass.name, region, f"{len(members)} ops are {stages} stages of one kernel"
     )
     return True
-
-
-def _unwrap(region: kernel.RegionOp) -> None:
-    """Put the ops of a region back in its place."""
-    yielded = region.body.block.last_op
-    assert yielded is not None
-    for op in list(region.body.block.ops):
-        if op is not yielded:
-            op.detach()
-            Rewriter.insert_op(op, InsertPoint.before(region))
-    for old, new in zip(region.res, yielded.operands, strict=True):
-        old.replace_all_uses_with(new)
-    Rewriter.erase_op(region)
 
 
 @dataclass(frozen=True)

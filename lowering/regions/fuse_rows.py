@@ -32,11 +32,12 @@ from convir.analysis.refusal import Refusal
 from convir.analysis.structured import structured
 from convir.lowering.bodies.rows.read import read_rows
 from convir.lowering.implementations import HOST
-from convir.lowering.loops.pointwise import is_pointwise
+from convir.lowering.regions.fuse_attention import fuse_attention
 from convir.lowering.regions.fuse_windows import fuse_windows
 from convir.lowering.regions.op_groups import (
     ALIASES,
     is_compute,
+    is_elementwise,
     is_reduction,
     readers_of,
     wrap,
@@ -90,14 +91,6 @@ def is_row_reduction(op: Operation) -> bool:
     covering = [each for each in view.input_maps if each.used_dims() == every]
     whole = [each for each in covering if len(each.results) == len(every)]
     return bool(whole) and isinstance(contraction_dims(op), Refusal)
-
-
-def is_elementwise(op: Operation) -> bool:
-    """Whether `op` computes each element of its results at one index of its operands."""
-    view = structured(op)
-    if view is None:
-        return is_pointwise(op)
-    return set(view.iterators) <= {"parallel"}
 
 
 @dataclass
@@ -286,3 +279,4 @@ class FuseRowsPass(ModulePass):
                 for pool in fuse_windows(function.body.block):
                     remarks.fired(self.name, pool, "its windows and their padding are one kernel")
                 fuse_rows(function.body.block)
+                fuse_attention(function.body.block, self.name)

@@ -14,6 +14,7 @@ from convir.analysis.structured import structured
 from convir.analysis.values.zeros import constant_fill_of
 from convir.dialects.conv.constant import ConstantOp
 from convir.dialects.kernel import ops as kernel
+from convir.lowering.loops.pointwise import is_pointwise
 from convir.lowering.regions.recomputation import KernelSize, Positions, Read
 
 if TYPE_CHECKING:
@@ -33,6 +34,14 @@ def is_reduction(op: Operation) -> bool:
     """Whether an element of the op's results costs a loop."""
     view = structured(op)
     return view is not None and bool(view.loops_of("reduction"))
+
+
+def is_elementwise(op: Operation) -> bool:
+    """Whether `op` computes each element of its results at one index of its operands."""
+    view = structured(op)
+    if view is None:
+        return is_pointwise(op)
+    return set(view.iterators) <= {"parallel"}
 
 
 @dataclass
@@ -254,3 +263,16 @@ def wrap(members: list[Operation], order: dict[Operation, int]) -> None:
         old.replace_uses_with_if(new, lambda use: use.operation not in inside)
         new.name_hint = old.name_hint
     body.add_op(kernel.YieldOp(*results))
+
+
+def unwrap(region: kernel.RegionOp) -> None:
+    """Put the ops of a region back in its place."""
+    yielded = region.body.block.last_op
+    assert yielded is not None
+    for op in list(region.body.block.ops):
+        if op is not yielded:
+            op.detach()
+            Rewriter.insert_op(op, InsertPoint.before(region))
+    for old, new in zip(region.res, yielded.operands, strict=True):
+        old.replace_all_uses_with(new)
+    Rewriter.erase_op(region)

@@ -87,3 +87,248 @@ func.func @integers(%x: tensor<4x64xi32>) -> tensor<4xi32> {
   } -> tensor<4xi32>
   return %s : tensor<4xi32>
 }
+
+// -----
+
+// The products on both sides of a softmax join it.
+// REMARK: linalg.generic rewritten: attention is one kernel: its scores stay in a cache
+// CHECK-LABEL: func.func @attention
+// CHECK:       kernel.region {
+// CHECK-NOT:   kernel.region
+// CHECK:         kernel.yield
+// CHECK:       return
+func.func @attention(%q: tensor<2x8x4xf32>, %k: tensor<2x4x16xf32>, %v: tensor<2x16x4xf32>, %m: tensor<8x16xf32>) -> tensor<2x8x4xf32> {
+  %zero = arith.constant 0.0 : f32
+  %low = arith.constant 0xFF800000 : f32
+  %no.scores.e = tensor.empty() : tensor<2x8x16xf32>
+  %no.scores = linalg.fill ins(%zero : f32) outs(%no.scores.e : tensor<2x8x16xf32>) -> tensor<2x8x16xf32>
+  %least.e = tensor.empty() : tensor<2x8xf32>
+  %least = linalg.fill ins(%low : f32) outs(%least.e : tensor<2x8xf32>) -> tensor<2x8xf32>
+  %none.e = tensor.empty() : tensor<2x8xf32>
+  %none = linalg.fill ins(%zero : f32) outs(%none.e : tensor<2x8xf32>) -> tensor<2x8xf32>
+  %no.values.e = tensor.empty() : tensor<2x8x4xf32>
+  %no.values = linalg.fill ins(%zero : f32) outs(%no.values.e : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
+  %s = linalg.generic {indexing_maps = [affine_map<(g, q, k, d) -> (g, q, d)>, affine_map<(g, q, k, d) -> (g, d, k)>, affine_map<(g, q, k, d) -> (g, q, k)>], iterator_types = ["parallel", "parallel", "parallel", "reduction"]}
+    ins(%q, %k : tensor<2x8x4xf32>, tensor<2x4x16xf32>)
+    outs(%no.scores : tensor<2x8x16xf32>) {
+  ^bb0(%x0: f32, %x1: f32, %to: f32):
+    %p = arith.mulf %x0, %x1 : f32
+    %r = arith.addf %to, %p : f32
+    linalg.yield %r : f32
+  } -> tensor<2x8x16xf32>
+  %t = linalg.generic {indexing_maps = [affine_map<(g, q, k) -> (g, q, k)>, affine_map<(g, q, k) -> (g, q, k)>], iterator_types = ["parallel", "parallel", "parallel"]}
+    ins(%s : tensor<2x8x16xf32>)
+    outs(%no.scores.e : tensor<2x8x16xf32>) {
+  ^bb0(%x0: f32, %to: f32):
+    %f = arith.constant 0.3 : f32
+    %r = arith.mulf %x0, %f : f32
+    linalg.yield %r : f32
+  } -> tensor<2x8x16xf32>
+  %u = linalg.generic {indexing_maps = [affine_map<(g, q, k) -> (g, q, k)>, affine_map<(g, q, k) -> (q, k)>, affine_map<(g, q, k) -> (g, q, k)>], iterator_types = ["parallel", "parallel", "parallel"]}
+    ins(%t, %m : tensor<2x8x16xf32>, tensor<8x16xf32>)
+    outs(%no.scores.e : tensor<2x8x16xf32>) {
+  ^bb0(%x0: f32, %x1: f32, %to: f32):
+    %r = arith.addf %x0, %x1 : f32
+    linalg.yield %r : f32
+  } -> tensor<2x8x16xf32>
+  %a = linalg.generic {indexing_maps = [affine_map<(g, q, k) -> (g, q, k)>, affine_map<(g, q, k) -> (g, q)>], iterator_types = ["parallel", "parallel", "reduction"]}
+    ins(%u : tensor<2x8x16xf32>)
+    outs(%least : tensor<2x8xf32>) {
+  ^bb0(%x0: f32, %to: f32):
+    %r = arith.maximumf %to, %x0 : f32
+    linalg.yield %r : f32
+  } -> tensor<2x8xf32>
+  %b = linalg.generic {indexing_maps = [affine_map<(g, q, k) -> (g, q, k)>, affine_map<(g, q, k) -> (g, q)>, affine_map<(g, q, k) -> (g, q, k)>], iterator_types = ["parallel", "parallel", "parallel"]}
+    ins(%u, %a : tensor<2x8x16xf32>, tensor<2x8xf32>)
+    outs(%no.scores.e : tensor<2x8x16xf32>) {
+  ^bb0(%x0: f32, %x1: f32, %to: f32):
+    %d = arith.subf %x0, %x1 : f32
+    %r = math.exp %d : f32
+    linalg.yield %r : f32
+  } -> tensor<2x8x16xf32>
+  %c = linalg.generic {indexing_maps = [affine_map<(g, q, k) -> (g, q, k)>, affine_map<(g, q, k) -> (g, q)>], iterator_types = ["parallel", "parallel", "reduction"]}
+    ins(%b : tensor<2x8x16xf32>)
+    outs(%none : tensor<2x8xf32>) {
+  ^bb0(%x0: f32, %to: f32):
+    %r = arith.addf %to, %x0 : f32
+    linalg.yield %r : f32
+  } -> tensor<2x8xf32>
+  %w = linalg.generic {indexing_maps = [affine_map<(g, q, k) -> (g, q, k)>, affine_map<(g, q, k) -> (g, q)>, affine_map<(g, q, k) -> (g, q, k)>], iterator_types = ["parallel", "parallel", "parallel"]}
+    ins(%b, %c : tensor<2x8x16xf32>, tensor<2x8xf32>)
+    outs(%no.scores.e : tensor<2x8x16xf32>) {
+  ^bb0(%x0: f32, %x1: f32, %to: f32):
+    %r = arith.divf %x0, %x1 : f32
+    linalg.yield %r : f32
+  } -> tensor<2x8x16xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(g, q, c, k) -> (g, q, k)>, affine_map<(g, q, c, k) -> (g, k, c)>, affine_map<(g, q, c, k) -> (g, q, c)>], iterator_types = ["parallel", "parallel", "parallel", "reduction"]}
+    ins(%w, %v : tensor<2x8x16xf32>, tensor<2x16x4xf32>)
+    outs(%no.values : tensor<2x8x4xf32>) {
+  ^bb0(%x0: f32, %x1: f32, %to: f32):
+    %p = arith.mulf %x0, %x1 : f32
+    %r = arith.addf %to, %p : f32
+    linalg.yield %r : f32
+  } -> tensor<2x8x4xf32>
+  return %y : tensor<2x8x4xf32>
+}
+
+// -----
+
+// Not rewritten: 8193 scores of each query are memory.
+// REMARK: linalg.generic not rewritten: a row of 8193 scores does not stay in a cache
+// CHECK-LABEL: func.func @long_rows
+// CHECK:       linalg.generic
+// CHECK:       kernel.region {
+// CHECK:         kernel.yield
+// CHECK-NEXT:  }
+// CHECK-NEXT:  linalg.generic
+func.func @long_rows(%q: tensor<2x8x4xf32>, %k: tensor<2x4x8193xf32>, %v: tensor<2x8193x4xf32>) -> tensor<2x8x4xf32> {
+  %zero = arith.constant 0.0 : f32
+  %low = arith.constant 0xFF800000 : f32
+  %no.scores.e = tensor.empty() : tensor<2x8x8193xf32>
+  %no.scores = linalg.fill ins(%zero : f32) outs(%no.scores.e : tensor<2x8x8193xf32>) -> tensor<2x8x8193xf32>
+  %least.e = tensor.empty() : tensor<2x8xf32>
+  %least = linalg.fill ins(%low : f32) outs(%least.e : tensor<2x8xf32>) -> tensor<2x8xf32>
+  %none.e = tensor.empty() : tensor<2x8xf32>
+  %none = linalg.fill ins(%zero : f32) outs(%none.e : tensor<2x8xf32>) -> tensor<2x8xf32>
+  %no.values.e = tensor.empty() : tensor<2x8x4xf32>
+  %no.values = linalg.fill ins(%zero : f32) outs(%no.values.e : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
+  %s = linalg.generic {indexing_maps = [affine_map<(g, q, k, d) -> (g, q, d)>, affine_map<(g, q, k, d) -> (g, d, k)>, affine_map<(g, q, k, d) -> (g, q, k)>], iterator_types = ["parallel", "parallel", "parallel", "reduction"]}
+    ins(%q, %k : tensor<2x8x4xf32>, tensor<2x4x8193xf32>)
+    outs(%no.scores : tensor<2x8x8193xf32>) {
+  ^bb0(%x0: f32, %x1: f32, %to: f32):
+    %p = arith.mulf %x0, %x1 : f32
+    %r = arith.addf %to, %p : f32
+    linalg.yield %r : f32
+  } -> tensor<2x8x8193xf32>
+  %t = linalg.generic {indexing_maps = [affine_map<(g, q, k) -> (g, q, k)>, affine_map<(g, q, k) -> (g, q, k)>], iterator_types = ["parallel", "parallel", "parallel"]}
+    ins(%s : tensor<2x8x8193xf32>)
+    outs(%no.scores.e : tensor<2x8x8193xf32>) {
+  ^bb0(%x0: f32, %to: f32):
+    %f = arith.constant 0.3 : f32
+    %r = arith.mulf %x0, %f : f32
+    linalg.yield %r : f32
+  } -> tensor<2x8x8193xf32>
+  %a = linalg.generic {indexing_maps = [affine_map<(g, q, k) -> (g, q, k)>, affine_map<(g, q, k) -> (g, q)>], iterator_types = ["parallel", "parallel", "reduction"]}
+    ins(%t : tensor<2x8x8193xf32>)
+    outs(%least : tensor<2x8xf32>) {
+  ^bb0(%x0: f32, %to: f32):
+    %r = arith.maximumf %to, %x0 : f32
+    linalg.yield %r : f32
+  } -> tensor<2x8xf32>
+  %b = linalg.generic {indexing_maps = [affine_map<(g, q, k) -> (g, q, k)>, affine_map<(g, q, k) -> (g, q)>, affine_map<(g, q, k) -> (g, q, k)>], iterator_types = ["parallel", "parallel", "parallel"]}
+    ins(%t, %a : tensor<2x8x8193xf32>, tensor<2x8xf32>)
+    outs(%no.scores.e : tensor<2x8x8193xf32>) {
+  ^bb0(%x0: f32, %x1: f32, %to: f32):
+    %d = arith.subf %x0, %x1 : f32
+    %r = math.exp %d : f32
+    linalg.yield %r : f32
+  } -> tensor<2x8x8193xf32>
+  %c = linalg.generic {indexing_maps = [affine_map<(g, q, k) -> (g, q, k)>, affine_map<(g, q, k) -> (g, q)>], iterator_types = ["parallel", "parallel", "reduction"]}
+    ins(%b : tensor<2x8x8193xf32>)
+    outs(%none : tensor<2x8xf32>) {
+  ^bb0(%x0: f32, %to: f32):
+    %r = arith.addf %to, %x0 : f32
+    linalg.yield %r : f32
+  } -> tensor<2x8xf32>
+  %w = linalg.generic {indexing_maps = [affine_map<(g, q, k) -> (g, q, k)>, affine_map<(g, q, k) -> (g, q)>, affine_map<(g, q, k) -> (g, q, k)>], iterator_types = ["parallel", "parallel", "parallel"]}
+    ins(%b, %c : tensor<2x8x8193xf32>, tensor<2x8xf32>)
+    outs(%no.scores.e : tensor<2x8x8193xf32>) {
+  ^bb0(%x0: f32, %x1: f32, %to: f32):
+    %r = arith.divf %x0, %x1 : f32
+    linalg.yield %r : f32
+  } -> tensor<2x8x8193xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(g, q, c, k) -> (g, q, k)>, affine_map<(g, q, c, k) -> (g, k, c)>, affine_map<(g, q, c, k) -> (g, q, c)>], iterator_types = ["parallel", "parallel", "parallel", "reduction"]}
+    ins(%w, %v : tensor<2x8x8193xf32>, tensor<2x8193x4xf32>)
+    outs(%no.values : tensor<2x8x4xf32>) {
+  ^bb0(%x0: f32, %x1: f32, %to: f32):
+    %p = arith.mulf %x0, %x1 : f32
+    %r = arith.addf %to, %p : f32
+    linalg.yield %r : f32
+  } -> tensor<2x8x4xf32>
+  return %y : tensor<2x8x4xf32>
+}
+
+// -----
+
+// Not rewritten: values of bf16 are no panels of f32.
+// REMARK: linalg.generic not rewritten: its products are not of f32
+// CHECK-LABEL: func.func @narrow_values
+// CHECK:       linalg.generic
+// CHECK:       kernel.region {
+// CHECK:         kernel.yield
+// CHECK-NEXT:  }
+// CHECK-NEXT:  linalg.generic
+func.func @narrow_values(%q: tensor<2x8x4xf32>, %k: tensor<2x4x16xf32>, %v: tensor<2x16x4xbf16>, %m: tensor<8x16xf32>) -> tensor<2x8x4xf32> {
+  %zero = arith.constant 0.0 : f32
+  %low = arith.constant 0xFF800000 : f32
+  %no.scores.e = tensor.empty() : tensor<2x8x16xf32>
+  %no.scores = linalg.fill ins(%zero : f32) outs(%no.scores.e : tensor<2x8x16xf32>) -> tensor<2x8x16xf32>
+  %least.e = tensor.empty() : tensor<2x8xf32>
+  %least = linalg.fill ins(%low : f32) outs(%least.e : tensor<2x8xf32>) -> tensor<2x8xf32>
+  %none.e = tensor.empty() : tensor<2x8xf32>
+  %none = linalg.fill ins(%zero : f32) outs(%none.e : tensor<2x8xf32>) -> tensor<2x8xf32>
+  %no.values.e = tensor.empty() : tensor<2x8x4xf32>
+  %no.values = linalg.fill ins(%zero : f32) outs(%no.values.e : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
+  %s = linalg.generic {indexing_maps = [affine_map<(g, q, k, d) -> (g, q, d)>, affine_map<(g, q, k, d) -> (g, d, k)>, affine_map<(g, q, k, d) -> (g, q, k)>], iterator_types = ["parallel", "parallel", "parallel", "reduction"]}
+    ins(%q, %k : tensor<2x8x4xf32>, tensor<2x4x16xf32>)
+    outs(%no.scores : tensor<2x8x16xf32>) {
+  ^bb0(%x0: f32, %x1: f32, %to: f32):
+    %p = arith.mulf %x0, %x1 : f32
+    %r = arith.addf %to, %p : f32
+    linalg.yield %r : f32
+  } -> tensor<2x8x16xf32>
+  %t = linalg.generic {indexing_maps = [affine_map<(g, q, k) -> (g, q, k)>, affine_map<(g, q, k) -> (g, q, k)>], iterator_types = ["parallel", "parallel", "parallel"]}
+    ins(%s : tensor<2x8x16xf32>)
+    outs(%no.scores.e : tensor<2x8x16xf32>) {
+  ^bb0(%x0: f32, %to: f32):
+    %f = arith.constant 0.3 : f32
+    %r = arith.mulf %x0, %f : f32
+    linalg.yield %r : f32
+  } -> tensor<2x8x16xf32>
+  %u = linalg.generic {indexing_maps = [affine_map<(g, q, k) -> (g, q, k)>, affine_map<(g, q, k) -> (q, k)>, affine_map<(g, q, k) -> (g, q, k)>], iterator_types = ["parallel", "parallel", "parallel"]}
+    ins(%t, %m : tensor<2x8x16xf32>, tensor<8x16xf32>)
+    outs(%no.scores.e : tensor<2x8x16xf32>) {
+  ^bb0(%x0: f32, %x1: f32, %to: f32):
+    %r = arith.addf %x0, %x1 : f32
+    linalg.yield %r : f32
+  } -> tensor<2x8x16xf32>
+  %a = linalg.generic {indexing_maps = [affine_map<(g, q, k) -> (g, q, k)>, affine_map<(g, q, k) -> (g, q)>], iterator_types = ["parallel", "parallel", "reduction"]}
+    ins(%u : tensor<2x8x16xf32>)
+    outs(%least : tensor<2x8xf32>) {
+  ^bb0(%x0: f32, %to: f32):
+    %r = arith.maximumf %to, %x0 : f32
+    linalg.yield %r : f32
+  } -> tensor<2x8xf32>
+  %b = linalg.generic {indexing_maps = [affine_map<(g, q, k) -> (g, q, k)>, affine_map<(g, q, k) -> (g, q)>, affine_map<(g, q, k) -> (g, q, k)>], iterator_types = ["parallel", "parallel", "parallel"]}
+    ins(%u, %a : tensor<2x8x16xf32>, tensor<2x8xf32>)
+    outs(%no.scores.e : tensor<2x8x16xf32>) {
+  ^bb0(%x0: f32, %x1: f32, %to: f32):
+    %d = arith.subf %x0, %x1 : f32
+    %r = math.exp %d : f32
+    linalg.yield %r : f32
+  } -> tensor<2x8x16xf32>
+  %c = linalg.generic {indexing_maps = [affine_map<(g, q, k) -> (g, q, k)>, affine_map<(g, q, k) -> (g, q)>], iterator_types = ["parallel", "parallel", "reduction"]}
+    ins(%b : tensor<2x8x16xf32>)
+    outs(%none : tensor<2x8xf32>) {
+  ^bb0(%x0: f32, %to: f32):
+    %r = arith.addf %to, %x0 : f32
+    linalg.yield %r : f32
+  } -> tensor<2x8xf32>
+  %w = linalg.generic {indexing_maps = [affine_map<(g, q, k) -> (g, q, k)>, affine_map<(g, q, k) -> (g, q)>, affine_map<(g, q, k) -> (g, q, k)>], iterator_types = ["parallel", "parallel", "parallel"]}
+    ins(%b, %c : tensor<2x8x16xf32>, tensor<2x8xf32>)
+    outs(%no.scores.e : tensor<2x8x16xf32>) {
+  ^bb0(%x0: f32, %x1: f32, %to: f32):
+    %r = arith.divf %x0, %x1 : f32
+    linalg.yield %r : f32
+  } -> tensor<2x8x16xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(g, q, c, k) -> (g, q, k)>, affine_map<(g, q, c, k) -> (g, k, c)>, affine_map<(g, q, c, k) -> (g, q, c)>], iterator_types = ["parallel", "parallel", "parallel", "reduction"]}
+    ins(%w, %v : tensor<2x8x16xf32>, tensor<2x16x4xbf16>)
+    outs(%no.values : tensor<2x8x4xf32>) {
+  ^bb0(%x0: f32, %x1: bf16, %to: f32):
+    %wide = arith.extf %x1 : bf16 to f32
+    %p = arith.mulf %x0, %wide : f32
+    %r = arith.addf %to, %p : f32
+    linalg.yield %r : f32
+  } -> tensor<2x8x4xf32>
+  return %y : tensor<2x8x4xf32>
+}

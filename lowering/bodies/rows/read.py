@@ -220,7 +220,6 @@ class _Reader:
         if any(kind not in ("parallel", "reduction") for kind in view.iterators):
             raise UnreadableError("it goes over windows")
         self._ops.append((tuple(a for a, kind in named if kind == "parallel"), reduced))
-        is_reduction = "reduction" in view.iterators
         for result, init, init_map in zip(view.op.results, view.inits, view.init_maps, strict=True):
             shape = cast("TensorType[Attribute]", result.type).get_shape()
             self._axes[result] = tuple(None if n == 1 else self._axis(n) for n in shape)
@@ -231,7 +230,7 @@ class _Reader:
                 self._place(self._axes[init], init_map.results, loops)
             else:
                 arguments.append(None)
-        if not is_reduction:
+        if not reduced:  # Of a reduction of one element, what it adds to is an operand.
             self._body(view, arguments)
             return
         if len(view.op.results) != 1:

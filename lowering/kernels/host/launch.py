@@ -12,9 +12,11 @@ from convir.lowering.kernels.host.code.fused_store import EpilogueBuffer
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
-Buffer: TypeAlias = Literal["a", "b", "c", "packed", "a_copy", "c_copy", "parts"] | EpilogueBuffer
+Buffer: TypeAlias = (
+    Literal["a", "b", "c", "packed", "a_copy", "c_copy", "parts", "keys", "values"] | EpilogueBuffer
+)
 """Of a contraction: the operands, the packed weights, copies of operands, partial results, and what
-the epilogue reads."""
+the epilogue reads. Of attention: its packed keys and values."""
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from convir.analysis.refusal import Refusal
 from convir.dialects.entry_points import HOST_KERNELS, installed
+from convir.lowering.kernels.host.attention.family import ATTENTION
 from convir.lowering.kernels.host.code.lanes import Lanes
 from convir.lowering.kernels.host.direct_depthwise import launch as direct_depthwise
 from convir.lowering.kernels.host.direct_depthwise.family import DIRECT_DEPTHWISE
@@ -46,6 +47,7 @@ INSTALLED: tuple[HostFamily, ...] = installed(HOST_KERNELS, cast("type[HostFamil
 FAMILIES: tuple[HostFamily, ...] = (
     *INSTALLED,
     FUSED_CHAIN,
+    ATTENTION,
     *CONTRACTIONS,
     BLAS,
     SCATTER,
@@ -114,7 +116,7 @@ def families_of(config: str) -> tuple[HostFamily, ...]:
     if name == ANY_CONTRACTION:
         return CONTRACTIONS
     named = [family for family in FAMILIES if family.name == name]
-    if any(family in (REDUCTION, POOL) for family in named):
+    if any(family in (REDUCTION, POOL, ATTENTION) for family in named):
         return (*named, LOOPS)  # Bound to other sizes, a kernel may be none of theirs.
     if not any(family in CONTRACTIONS for family in named):
         return tuple(named)

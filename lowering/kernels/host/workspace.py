@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING
 
 from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.host.launch import HostLaunch
-from convir.lowering.kernels.host.registry import CONTRACTIONS, families_of, plan_kernel
+from convir.lowering.kernels.host.registry import (
+    ATTENTION,
+    CONTRACTIONS,
+    families_of,
+    plan_kernel,
+)
 from convir.lowering.kernels.host.target import register_files
 
 if TYPE_CHECKING:
@@ -52,13 +57,14 @@ def workspace_bytes(body: KernelBody, config: str, constants: Collection[int]) -
         config: of the host.
         constants: the numbers of the arguments that are constants of the program.
     """
-    if not any(family in CONTRACTIONS for family in families_of(config)):
+    if not any(family in (ATTENTION, *CONTRACTIONS) for family in families_of(config)):
         return 0
     needed = 0
     for cpu in register_files():
-        contraction = body.contraction(cpu)
         launch = plan_kernel(body, config, cpu)
-        if not isinstance(contraction, Refusal) and isinstance(launch, HostLaunch):
-            constant = contraction.has_constant_weights(constants)
+        if isinstance(launch, HostLaunch):
+            contraction = body.contraction(cpu)
+            is_one = not isinstance(contraction, Refusal)
+            constant = is_one and contraction.has_constant_weights(constants)
             needed = max(needed, layout_workspace(launch, constant_weights=constant).nbytes)
     return needed

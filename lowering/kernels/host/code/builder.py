@@ -387,21 +387,29 @@ def _is(operand: Operand, constant: str) -> bool:
 class Module:
     """Functions and constant tables, in the order in which they are added."""
 
-    _globals: list[str] = field(default_factory=list[str], init=False)
-    _functions: list[Function] = field(default_factory=list[Function], init=False)
+    _prefix: str = ""
+    """Of the names of what is added."""
+    _globals: list[str] = field(default_factory=list[str])
+    _functions: list[Function] = field(default_factory=list[Function])
+
+    def within(self, prefix: str) -> Module:
+        """A module whose functions and tables become this one's, each under a name that begins with
+        `prefix`, so that several kernels are written into one."""
+        return Module(f"{self._prefix}{prefix}", self._globals, self._functions)
 
     def table(self, name: str, values: Sequence[int]) -> Value:
         """A constant array of i64, and its address."""
         elements = ", ".join(f"i64 {v}" for v in values)
-        self._globals.append(f"@{name} = internal constant [{len(values)} x i64] [{elements}]")
-        return Value(PTR, f"@{name}")
+        symbol = f"@{self._prefix}{name}"
+        self._globals.append(f"{symbol} = internal constant [{len(values)} x i64] [{elements}]")
+        return Value(PTR, symbol)
 
     def zeros(self, name: str, size: int, align: int) -> Value:
         """`size` bytes of zeros that nobody writes, and their address."""
-        self._globals.append(
-            f"@{name} = internal global [{size} x i8] zeroinitializer, align {align}"
-        )
-        return Value(PTR, f"@{name}")
+        symbol = f"@{self._prefix}{name}"
+        room = f"[{size} x i8] zeroinitializer, align {align}"
+        self._globals.append(f"{symbol} = internal global {room}")
+        return Value(PTR, symbol)
 
     def filled(self, name: str, size: int, align: int, byte: int) -> Value:
         """`size` bytes `byte` that nobody writes, and their address."""
@@ -413,12 +421,21 @@ class Module:
 
     def add(self, function: Function) -> Function:
         """Append a function."""
+        function.name = f"{self._prefix}{function.name}"
         self._functions.append(function)
         return function
 
     def function(self, name: str) -> Function | None:
         """The function of this name, if it was added."""
+        name = f"{self._prefix}{name}"
         return next((function for function in self._functions if function.name == name), None)
+
+    def called_inside(self, name: str) -> Function:
+        """The entry of that name, which nobody calls from outside any more."""
+        found = self.function(name)
+        assert found is not None
+        found.external = False
+        return found
 
     def text(self) -> str:
         """The module as LLVM assembly."""

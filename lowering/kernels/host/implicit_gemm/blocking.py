@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -152,7 +152,7 @@ def block(spec: Contraction, lanes: Lanes) -> Blocking:
         wanted = -(-MIN_ITEMS // (groups * parts))
         chunks = max(chunks, min(wanted, -(-most // (MIN_TILES_PER_ITEM * tile.rows))))
     weights = taps * spec.in_channels * out_channels
-    bounds = tuple(_bounds(count, chunks, tile.rows) for count in pixels)
+    bounds = tuple(bounds_of(count, chunks, tile.rows) for count in pixels)
     longest = max(b - a for line in bounds for a, b in pairwise(line))
     width = -(-longest // tile.rows) * tile.rows + SLACK
     last_out_channels = out_channels - (panels - 1) * panel_out_channels
@@ -187,6 +187,23 @@ def block(spec: Contraction, lanes: Lanes) -> Blocking:
     )
 
 
+def with_pieces(cuts: Blocking, bounds: tuple[int, ...]) -> Blocking:
+    """`cuts` of a contraction of one phase with other items: all columns of each of the pieces
+    between the output pixels `bounds`."""
+    longest = max(b - a for a, b in pairwise(bounds))
+    width = -(-longest // cuts.tile.rows) * cuts.tile.rows + SLACK
+    return replace(
+        cuts,
+        chunks=len(bounds) - 1,
+        bounds=(bounds,),
+        column_parts=1,
+        table_width=width,
+        items_per_group=len(bounds) - 1,
+        panels_first=False,
+        scratch_out_channels=cuts.scratch_out_channels and cuts.panels * cuts.panel_out_channels,
+    )
+
+
 IN_PLACE_BYTES = 64 * 1024
 """Larger matrices of weights are packed: lines that lie apart share few sets of the caches."""
 
@@ -212,6 +229,7 @@ MIN_TILES_PER_ITEM = 4
 """An item of fewer tiles than this does not pay for its row table."""
 
 
-def _bounds(count: int, chunks: int, rows: int) -> tuple[int, ...]:
+def bounds_of(count: int, chunks: int, rows: int) -> tuple[int, ...]:
+    """The `chunks + 1` output pixels between pieces of `count`, each of whole tiles."""
     tiles = -(-count // rows)
     return tuple(min(count, tiles * chunk // chunks * rows) for chunk in range(chunks + 1))

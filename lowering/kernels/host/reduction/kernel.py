@@ -61,8 +61,12 @@ class RowKernel:
     def ir(self) -> str:
         """LLVM assembly that defines the entry."""
         module = Module()
-        module.add(self._entry())
+        self.write(module)
         return module.text()
+
+    def write(self, module: Module) -> None:
+        """Add the entry to `module`."""
+        module.add(self._entry())
 
     @cached_property
     def _lanes(self) -> Lanes:

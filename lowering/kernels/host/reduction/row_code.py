@@ -20,6 +20,7 @@ from convir.lowering.kernels.host.code.builder import Value, mask, vector
 from convir.lowering.kernels.host.code.combine import across, combine, identity, widened
 from convir.lowering.kernels.host.code.scalar_steps import constant, write_step
 from convir.lowering.kernels.host.code.storage import Storage
+from convir.lowering.kernels.host.reduction.kept import kept_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 CHUNK, COLUMN_CHUNK = 4, 16
 """Numbers that a lane adds up in f32 before their sum is added in f64, along and across rows: along
 them, those of several lanes come together first."""
-
-_CHEAP = ("math.absf", "math.sqrt", "math.floor", "math.ceil", "math.fma")
 
 
 @dataclass
@@ -103,7 +102,7 @@ class RowCode:
         program, f = self.program, self.f
         reductions = program.reductions_of(number)
         elements = program.elements_of(number, frozenset(self._kept))
-        kept = self._to_keep(number, elements)
+        kept = kept_by(program, number, elements, self._kept)
         groups = len(self.block.groups)
         carried: list[Value] = []
         for i in reductions:
@@ -127,26 +126,6 @@ class RowCode:
         for i, at in zip(reductions, range(0, len(totals), groups), strict=True):
             self._reduced_rows(i, totals[at : at + groups])
         self._kept.update(kept)
-
-    def _to_keep(self, number: int, elements: Sequence[int]) -> dict[int, Store]:
-        """Functions that a later pass reads again, each with a result that it can wait in."""
-        program = self.program
-        later = {
-            i
-            for each in range(number + 1, program.passes + 1)
-            for i in program.elements_of(each, frozenset(self._kept))
-        }
-        last = program.stores_of(program.passes)
-        free = [s for s in last if s.target.type == program.element and number < program.passes]
-        free = [store for store in free if store not in self._kept.values()]
-        found: dict[int, Store] = {}
-        for i in elements:
-            node = program.nodes[i]
-            if i in later and i not in self._kept and isinstance(node, Step) and free:
-                name = node.op.kind.name
-                if name.startswith("math.") and name not in _CHEAP:
-                    found[i] = free.pop()
-        return found
 
     def _along_innermost(
         self,

@@ -221,6 +221,51 @@ def test_sums_of_integers_are_exact(shape: tuple[int, ...], axis: int) -> None:
     assert_same(found, x.sum(axis, dtype=np.float64).astype(np.float32))
 
 
+SUM_OF_ONE = """
+func.func @main(%x: tensor<4x1x40xf32>) -> tensor<4x40xf32> {
+  %one = arith.constant 1.0 : f32
+  %e = tensor.empty() : tensor<4x40xf32>
+  %ones = linalg.fill ins(%one : f32) outs(%e : tensor<4x40xf32>) -> tensor<4x40xf32>
+  %f = tensor.empty() : tensor<4xf32>
+  %start = linalg.fill ins(%one : f32) outs(%f : tensor<4xf32>) -> tensor<4xf32>
+  %y = kernel.region {
+    %s = linalg.generic {
+      indexing_maps = [affine_map<(n, u, c) -> (n, u, c)>, affine_map<(n, u, c) -> (n, c)>],
+      iterator_types = ["parallel", "reduction", "parallel"]
+    } ins(%x : tensor<4x1x40xf32>) outs(%ones : tensor<4x40xf32>) {
+    ^bb0(%a: f32, %to: f32):
+      %r = arith.addf %to, %a : f32
+      linalg.yield %r : f32
+    } -> tensor<4x40xf32>
+    %t = linalg.generic {
+      indexing_maps = [affine_map<(n, c) -> (n, c)>, affine_map<(n, c) -> (n)>],
+      iterator_types = ["parallel", "reduction"]
+    } ins(%s : tensor<4x40xf32>) outs(%start : tensor<4xf32>) {
+    ^bb0(%a: f32, %to: f32):
+      %r = arith.addf %to, %a : f32
+      linalg.yield %r : f32
+    } -> tensor<4xf32>
+    %d = linalg.generic {
+      indexing_maps = [affine_map<(n, c) -> (n, c)>, affine_map<(n, c) -> (n)>,
+        affine_map<(n, c) -> (n, c)>],
+      iterator_types = ["parallel", "parallel"]
+    } ins(%s, %t : tensor<4x40xf32>, tensor<4xf32>) outs(%e : tensor<4x40xf32>) {
+    ^bb0(%a: f32, %b: f32, %to: f32):
+      %r = arith.subf %a, %b : f32
+      linalg.yield %r : f32
+    } -> tensor<4x40xf32>
+    kernel.yield %d : tensor<4x40xf32>
+  } -> tensor<4x40xf32>
+  return %y : tensor<4x40xf32>
+}"""
+
+
+def test_a_sum_of_one_element_goes_along_no_row() -> None:
+    x = np.random.default_rng(0).integers(-99, 99, (4, 1, 40)).astype(np.float32)
+    added = x[:, 0] + 1
+    assert_same(run(SUM_OF_ONE, x, "host"), added - added.sum(1, keepdims=True) - 1)
+
+
 @pytest.mark.parametrize("length", [17, 33, 49, 50, 197])
 @pytest.mark.parametrize("cpu", ["x86-64", "x86-64-v3", "x86-64-v4"])
 def test_loops_that_compute_sums_for_each_element_are_not_chosen(cpu: str, length: int) -> None:
