@@ -2,11 +2,12 @@
 
 for item:                      a block of rows of one result plane
   for line of the block:       copy the row of A, or zeros, to scratch memory between zeros
-  for row:  for some vectors:  sum up over all taps, in registers, and store
+  for some rows:
+    for some vectors:          sum up over all taps, in registers, and store
 
-Vectors hold adjacent pixels. Scratch memory stays in the first-level cache and holds the
-padding, so that no load is masked; at step 2 it holds even and odd columns apart, so that every
-tap reads neighbours.
+Vectors hold adjacent pixels; one that several rows read is loaded once for all of them. Scratch
+memory stays in the first-level cache and holds the padding, so that no load is masked; at step 2 it
+holds even and odd columns apart, so that every tap reads neighbours.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from math import prod
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
@@ -50,6 +52,12 @@ MAX_STEP = 2
 VECTORS = 4
 """Vectors of accumulators at a time: as many independent chains as hide a multiply-add's
 latency."""
+
+MAX_ROWS = 4
+"""Rows of accumulators at a time: with more of them code grows, and loads hardly get fewer."""
+
+TEMPORARIES = 2
+"""Vector registers for weights, beside accumulators and the pixels of one row."""
 
 SCRATCH_BYTES = 32 * 1024
 """Lines of an item, in the first-level cache; a block has at least one row."""
@@ -255,15 +263,37 @@ class PlaneKernel:
                 f.call(clear, target)
         taps = self._taps(f)
         rest = x.size % (VECTORS * self.lanes.count)
-        with f.loop("row", 0, count, runs=True) as row:
-            line = f.element(scratch, row.index, y.step * cuts.line_bytes, "line")
-            out = f.element(f.argument("c"), f.add(first, row.index), y.out_stride * out_size)
-            step = VECTORS * self.lanes.count
-            with f.loop("out_channels", 0, x.size - rest, step) as column:
-                self._sums(f, taps, line, out, column.index, step)
-            if rest:
-                self._sums(f, taps, line, out, x.size - rest, rest)
+
+        def write(start: Value | int, stop: Value, rows: int) -> None:
+            with f.loop("row", start, stop, rows) as row:
+                line = f.element(scratch, row.index, y.step * cuts.line_bytes, "line")
+                out = f.element(f.argument("c"), f.add(first, row.index), y.out_stride * out_size)
+                step = VECTORS * self.lanes.count
+                with f.loop("out_channels", 0, x.size - rest, step) as column:
+                    self._sums(f, taps, line, out, column.index, step, rows)
+                if rest:
+                    self._sums(f, taps, line, out, x.size - rest, rest, rows)
+
+        together = self._rows_together
+        whole = f.sub(count, f.rem(count, together), "whole")
+        write(0, whole, together)
+        if together > 1 and any(n % together for n in (cuts.rows, y.size % cuts.rows)):
+            write(whole, count, 1)
         return f
+
+    @property
+    def _rows_together(self) -> int:
+        """Rows whose sums are in registers at a time: those with which a block reads the fewest
+        lines."""
+        vectors = min(VECTORS, -(-self._x.size // self.lanes.count))
+        most = (self.lanes.cpu.vector_registers - TEMPORARIES) // vectors - 1
+        rows, span, step = self.cuts.rows, self.cuts.span, self._y.step
+
+        def lines(together: int) -> int:
+            groups, rest = divmod(rows, together)
+            return groups * min(together * span, (together - 1) * step + span) + rest * span
+
+        return min(range(1, max(1, min(most, MAX_ROWS, rows)) + 1), key=lines)
 
     def _taps(self, f: Function) -> list[tuple[int, Value]]:
         """For each tap where its elements lie in a line, in bytes, and its weight in all lanes."""
@@ -289,23 +319,32 @@ class PlaneKernel:
         out: Value,
         column: Value | int,
         count: int,
+        rows: int,
     ) -> None:
-        """`count` columns of a row, at most `VECTORS` vectors."""
+        """`count` columns of some rows, at most `VECTORS` vectors of each."""
         lanes, storage = self.lanes, Storage(self.lanes, self.spec.c.type)
         parts = [min(lanes.count, count - start) for start in range(0, count, lanes.count)]
-        sums = [zero(lanes.type)] * len(parts)
+        sums = [[zero(lanes.type)] * len(parts) for _ in range(rows)]
         here = f.element(line, column, lanes.bytes, "here")
-        for at, weight in taps:
+        readers: dict[int, list[tuple[int, Value]]] = {}
+        for row in range(rows):
+            for at, weight in taps:
+                place = row * self._y.step * self.cuts.line_bytes + at
+                readers.setdefault(place, []).append((row, weight))
+        for at, found in sorted(readers.items(), key=itemgetter(0)):
             for v in range(len(parts)):
                 place = f.offset(here, at + v * lanes.count * lanes.bytes)
                 pixels = f.load(lanes.type, place, lanes.bytes, "pixels")
-                sums[v] = lanes.multiply_add(f, pixels, weight, sums[v])
-        place = f.element(out, column, storage.bytes, "place")
-        for v, (total, active) in enumerate(zip(sums, parts, strict=True)):
-            target = f.offset(place, v * lanes.count * storage.bytes)
-            if self.fused is not None:
-                total = self.fused.of_positions(f, total, 0, active, target)
-            storage.store(f, total, target, active)
+                for row, weight in found:
+                    sums[row][v] = lanes.multiply_add(f, pixels, weight, sums[row][v])
+        for row, totals in enumerate(sums):
+            out_row = f.offset(out, row * self._y.out_stride * storage.bytes)
+            place = f.element(out_row, column, storage.bytes, "place")
+            for v, (total, active) in enumerate(zip(totals, parts, strict=True)):
+                target = f.offset(place, v * lanes.count * storage.bytes)
+                if self.fused is not None:
+                    total = self.fused.of_positions(f, total, 0, active, target)
+                storage.store(f, total, target, active)
 
     def _entry(self, block: Function, clear: Function) -> Function:
         spec, cuts, fused = self.spec, self.cuts, self.fused
