@@ -256,6 +256,8 @@ class RowCode:
             elif isinstance(node, Load):
                 base = self._bases["load", i]
                 found[i] = [self._load(base, node.source, places, slot) for slot in slots]
+                if number > 1 and self._computes(elements):
+                    self._fetch_next(base, node.source, places, slots)
             else:
                 op = self._op(cast("Step", node))
                 found[i] = [
@@ -305,6 +307,23 @@ class RowCode:
         if access.strides[-1] == 0:
             return self.f.splat(storage.load_scalar(self.f, address), self.lanes.count)
         return storage.load(self.f, address, slot.active)
+
+    def _computes(self, elements: Sequence[int]) -> bool:
+        """Whether a pass computes functions, during which memory has nothing to do."""
+        steps = [node for i in elements if isinstance(node := self.program.nodes[i], Step)]
+        return self._along and any(node.op.kind.name.startswith("math.") for node in steps)
+
+    def _fetch_next(
+        self, base: Value, access: Access, places: Sequence[Value | int], slots: Sequence[Slot]
+    ) -> None:
+        """Fetch the elements of the next item, which its first pass waits for."""
+        strides = zip(access.strides, self.program.reduced, strict=True)
+        *_, ahead = (0, *(stride for stride, reduced in strides if not reduced))
+        if ahead and access.strides[-1]:
+            size = self._storage(access).bytes
+            for slot in slots:
+                address = self._address(base, access, places, slot)
+                self.f.prefetch(self.f.offset(address, ahead * size))
 
     def _store(
         self,

@@ -80,7 +80,7 @@ def exp_by_scaling(x: Term) -> Term:
     shifted = x.times_plus(LOG2_E, _ROUNDER)
     n = shifted - _ROUNDER
     rest = n.times_plus(-_LN2_LOW, n.times_plus(-_LN2_HIGH, x))
-    return (_near_zero(rest) + 1.0).times_power(shifted.bits() - _ROUNDER_BITS)
+    return (_near_zero(rest) + 1.0).times_power(n, shifted.bits() - _ROUNDER_BITS)
 
 
 def exp_of_negative(x: Term) -> Term:

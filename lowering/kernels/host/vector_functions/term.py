@@ -13,12 +13,15 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from convir.lowering.kernels.host.code.builder import float_constant, vector
+from convir.lowering.kernels.host.code.builder import Value, float_constant, vector
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from convir.lowering.kernels.host.code.builder import Function, Value
+    from convir.lowering.kernels.host.code.builder import Function
+
+_SCALED_LANES = 16
+"""Floats of the vectors that LLVM has a function for whose exponents are floats too."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,9 +131,16 @@ class Term:
         """`self * factor + addend`, rounded once on every CPU."""
         return self._intrinsic("fma", self._term(factor), self._term(addend))
 
-    def times_power(self, exponent: Bits) -> Term:
-        """The product with 2 to an integer power; one instruction where vectors have 512 bits, and
-        a call of the C library for each lane where they have fewer."""
+    def times_power(self, whole: Term, exponent: Bits) -> Term:
+        """The product with 2 to a power that is given as a float and as an integer; one instruction
+        where vectors have 512 bits, and a call of the C library for each lane where they have
+        fewer."""
+        if self._lanes == _SCALED_LANES:
+            kind = self.kind
+            types = f"{kind}, {kind}, {kind}, i16, i32"
+            declaration = f"declare {kind} @llvm.x86.avx512.mask.scalef.ps.512({types})"
+            values = (self.value, whole.value, self.value, Value("i16", "-1"), Value("i32", "4"))
+            return Term(self.f, self.f.intrinsic(declaration, kind, values, "term"))
         lanes = "" if self._lanes is None else f"v{self._lanes}"
         kinds = f"{self.kind}, {exponent.term.kind}"
         declaration = f"declare {self.kind} @llvm.ldexp.{lanes}f32.{lanes}i32({kinds})"

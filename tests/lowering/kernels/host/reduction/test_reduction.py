@@ -221,6 +221,21 @@ def test_sums_of_integers_are_exact(shape: tuple[int, ...], axis: int) -> None:
     assert_same(found, x.sum(axis, dtype=np.float64).astype(np.float32))
 
 
+def test_exponentials_of_rows_at_their_ends() -> None:
+    ends = [np.nan, np.inf, -np.inf, 1e30, -1e30, 3e38, -3e38, 88.7, 88.73, 89.0, 90.0]
+    ends += [-87.3, -88.0, -100.0, -103.9, -104.0, -105.0, -106.0, 0.0, -0.0]
+    numbers = np.array([*ends, *np.linspace(-104, 88.7, 44)], np.float32)
+    x = np.full((64, 64), -np.inf, np.float32)
+    np.fill_diagonal(x, numbers)  # Each in another lane, and all others add nothing.
+    text = text_of(x.shape, (1,), "f32", "sum")
+    text = text.replace(
+        "%ne = arith.addf %to, %el", "%ex = math.exp %el : f32\n%ne = arith.addf %to, %ex"
+    )
+    with np.errstate(over="ignore"):
+        wanted = np.exp(numbers.astype(np.float64)).astype(np.float32)
+    np.testing.assert_array_max_ulp(run(text, x, "host"), wanted, 1)
+
+
 SUM_OF_ONE = """
 func.func @main(%x: tensor<4x1x40xf32>) -> tensor<4x40xf32> {
   %one = arith.constant 1.0 : f32
