@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 MAX_TAPS = 64
 """Taps are written out, one load and one multiply-add each."""
 
-MAX_COLUMNS = 4
-"""Result planes of one image: each copies its rows again."""
+MAX_COLUMNS = 64
+"""Result planes of one image, as far as was measured: each copies its rows again."""
 
 MAX_STEP = 2
 """Columns of a wider step would have to be picked one by one."""

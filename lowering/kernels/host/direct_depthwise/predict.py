@@ -11,10 +11,11 @@ if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.host.target import CpuTarget
 
-TAP_CYCLES = 0.5
-"""Of a vector and tap: a load beside a multiply-add."""
-COPY_CYCLES = 1.0
-"""Of a vector of A that is copied to scratch memory, for each plane of results."""
+TAP_CYCLES = 0.6
+"""Of a vector and tap: a multiply-add, beside loads that several rows share."""
+COPY_CYCLES = {1: 1.0, 2: 4.0}
+"""Of a vector of A that is copied to scratch memory, for each plane of results, by the step along
+the row: at step 2 even and odd columns are picked apart."""
 ROW_CYCLES = 10.0
 """Of a row of results, and of a line that is copied, beside its vectors."""
 
@@ -29,5 +30,5 @@ def predict(spec: Contraction, cpu: CpuTarget) -> float:
     line = phase.axes[-1].extent
     lines = a * spec.out_channels // max(1, line)
     cycles = rows * (-(-row // lanes) * phase.taps * TAP_CYCLES + ROW_CYCLES)
-    cycles += lines * (-(-line // lanes) * COPY_CYCLES + ROW_CYCLES)
+    cycles += lines * (-(-line // lanes) * COPY_CYCLES[phase.axes[-1].step] + ROW_CYCLES)
     return cpu.launch + max(cycles / cpu.clock_mhz, cpu.traffic_us(operand_bytes(spec)))

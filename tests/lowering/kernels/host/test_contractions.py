@@ -130,6 +130,8 @@ PLANES = {
     "last block with fewer rows": Case(
         1, 2, 2, (63, 300), (window(7, 2, 3), window(3, 2, 1)), 2, FIRST
     ),
+    "one channel": Case(2, 1, 33, (9, 40), (window(5, 1, 2), window(5, 1, 2)), 1, FIRST),
+    "most results a channel": Case(1, 2, 128, (5, 36), (window(3, 2, 1), window(2)), 2, FIRST),
     "rows of one tap": Case(1, 2, 2, (9, 50), (window(1), window(5, 1, 2)), 2, FIRST),
     "padding as wide as the filter": Case(
         1, 3, 3, (5, 33), (window(3, 1, 3), window(2, 1, 2, high=4)), 3, FIRST
