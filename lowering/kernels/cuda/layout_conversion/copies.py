@@ -15,19 +15,23 @@ from math import gcd, prod
 from typing import TYPE_CHECKING, Literal
 
 from convir.lowering.bodies.contraction.spec import STORAGE_BYTES, Channels, Weights
-from convir.lowering.kernels.cuda.launch import CudaKernel, Pointer
+from convir.lowering.kernels.cuda.launch import CudaKernel, Pointer, Scalar
 
 if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.spec import Axis, Contraction, StorageType
 
-THREADS = 256
-"""Of a block."""
-TILE_BYTES, LINE_BYTES = 8192, 128
-"""What a block copies, and of how many channels at most: whole lines on both sides."""
+THREADS, WARP = 128, 32
+"""Of a block, and of a warp."""
+LINE_BYTES, SECTOR_BYTES = 128, 32
+"""What a warp writes of a pixel at most, and reads of a channel at least."""
 VECTOR_BYTES = 16
 """The widest access."""
-MAX_TILES_OF_CHANNELS = 65535
-"""The height of a grid."""
+PATCH_BYTES = 384
+"""Of the registers of a thread for elements on their way."""
+FEW_CHANNELS_BYTES = 64
+"""Of a pixel, of which a thread moves all."""
+MOST_IDLE = 1.25
+"""Lanes over those that have channels to move, of a warp that could be narrower."""
 SMALL = 1 << 31
 """Output pixels that 32 bits count."""
 
@@ -53,15 +57,15 @@ class Copy:
 
     def kernel(self, workspace: int) -> CudaKernel:
         """The launch that writes the copy to a workspace, or reads it from there."""
-        channels, pixels = self.tile
         operand, copy = Pointer(self.operand), Pointer("workspace", workspace)
+        places = (copy, operand) if self.back else (operand, copy)
         return CudaKernel(
             self._source(),
             self._symbol,
-            (-(-self.rows // pixels), -(-self.channels // channels), 1),
+            (self.blocks, 1, 1),
             (THREADS, 1, 1),
             0,
-            (copy, operand) if self.back else (operand, copy),
+            (*places, Scalar(self.rows)),
         )
 
     @property
@@ -96,22 +100,48 @@ class Copy:
 
     @property
     def channel_width(self) -> int:
-        """Elements of an access along channels."""
-        return gcd(VECTOR_BYTES // STORAGE_BYTES[self.type], self.channels)
+        """Elements of an access along channels; of the next pixels' too if a patch has them all."""
+        run = self.channels * (self.plane_width if self._whole_pixels else 1)
+        return gcd(VECTOR_BYTES // STORAGE_BYTES[self.type], run)
 
     @property
-    def tile(self) -> tuple[int, int]:
-        """Channels and output pixels of a block: all channels, or equal parts of them."""
-        nbytes, width = STORAGE_BYTES[self.type], self.channel_width
-        parts = -(-self.channels * nbytes // LINE_BYTES)
-        channels = -(-self.channels // (parts * width)) * width
-        pixels = TILE_BYTES // (nbytes * channels)
-        return channels, pixels // VECTOR_BYTES * VECTOR_BYTES
+    def _whole_pixels(self) -> bool:
+        """Whether a thread moves all channels of its pixels: few, that vectors do not divide."""
+        pixel = self.channels * STORAGE_BYTES[self.type]
+        return (
+            pixel % VECTOR_BYTES != 0
+            and pixel <= FEW_CHANNELS_BYTES
+            and pixel * self.plane_width <= PATCH_BYTES
+        )
+
+    @property
+    def patch_channels(self) -> int:
+        """Channels that a thread moves, of `plane_width` output pixels."""
+        return self.channels if self._whole_pixels else self.channel_width
+
+    @property
+    def lanes(self) -> int:
+        """Lanes of a warp along channels: whole lines of a pixel, and whole sectors of a plane."""
+        nbytes, patches = STORAGE_BYTES[self.type], -(-self.channels // self.patch_channels)
+        sector = max(1, SECTOR_BYTES // (self.plane_width * nbytes))
+        line = max(1, LINE_BYTES // (self.patch_channels * nbytes))
+        lanes = 1
+        while lanes < patches and 2 * lanes <= min(line, WARP // sector):
+            lanes *= 2
+        while lanes > 2 and -(-patches // lanes) * lanes > MOST_IDLE * patches:
+            lanes //= 2
+        return lanes
+
+    @property
+    def blocks(self) -> int:
+        """Of the launch: each has the channels that a warp moves, of all warps' pixels."""
+        pixels = THREADS // self.lanes * self.plane_width
+        return -(-self.rows // pixels) * -(-self.channels // (self.lanes * self.patch_channels))
 
     def _source(self) -> str:
-        sizes = ", ".join(str(size) for size, _ in self._dense)
+        # The first size is known by the number of pixels, which is an argument.
+        sizes = ", ".join(str(size) for size, _ in self._dense[1:]) or "1"
         strides = ", ".join(str(stride) for _, stride in self._dense)
-        channels, pixels = self.tile
         index = "unsigned" if self.rows < SMALL else "unsigned long long"
         call = "copy_channels_first" if self.back else "copy_channels_last"
         return (
@@ -120,18 +150,19 @@ class Copy:
             f"  using Index = {index};\n"
             f"  static constexpr int kBytes = {STORAGE_BYTES[self.type]};\n"
             f"  static constexpr int kAxes = {len(self._dense)};\n"
-            f"  static constexpr long long kPixels = {self.rows};\n"
             f"  static constexpr int kChannels = {self.channels};\n"
             f"  static constexpr long long kChannelStride = {self.stride};\n"
-            f"  static constexpr long long kSize[] = {{{sizes}}};\n"
+            f"  static constexpr Index kSize[] = {{{sizes}}};\n"
             f"  static constexpr long long kStride[] = {{{strides}}};\n"
-            f"  static constexpr int kTileChannels = {channels}, kTilePixels = {pixels};\n"
             f"  static constexpr int kPlaneWidth = {self.plane_width};\n"
             f"  static constexpr int kChannelWidth = {self.channel_width};\n"
+            f"  static constexpr int kPatchChannels = {self.patch_channels};\n"
+            f"  static constexpr int kLanes = {self.lanes};\n"
             "};\n\n"
             f'extern "C" __global__ void __launch_bounds__({THREADS})\n'
-            f"{self._symbol}(const convir::Copied<Problem>* from, convir::Copied<Problem>* to) {{\n"
-            f"  convir::{call}<Problem>(from, to);\n}}\n"
+            f"{self._symbol}(const convir::Copied<Problem>* from, convir::Copied<Problem>* to,\n"
+            "long long pixels) {\n"
+            f"  convir::{call}<Problem>(from, to, pixels);\n}}\n"
         )
 
 
@@ -155,14 +186,10 @@ def copyable(spec: Contraction) -> str:
     rows = spec.a.stride != 1 and spec.in_channels > 1
     dense = spec.groups == 1 or spec.a.group_stride == spec.in_channels * spec.a.stride
     return (
-        ("a" if rows and dense and _fits(spec.groups * spec.in_channels) else "")
+        ("a" if rows and dense else "")
         + ("b" if _weights_are_copyable(spec) else "")
         + ("c" if _pixels_are_planes(spec) else "")
     )
-
-
-def _fits(channels: int) -> bool:
-    return channels // (LINE_BYTES // max(STORAGE_BYTES.values())) < MAX_TILES_OF_CHANNELS
 
 
 def _weights_are_copyable(spec: Contraction) -> bool:
@@ -170,7 +197,7 @@ def _weights_are_copyable(spec: Contraction) -> bool:
 
     Of a result they are all taps: their copy is all that there is of it.
     """
-    if spec.b.in_channel_stride == 1 or not _fits(spec.in_channels):
+    if spec.b.in_channel_stride == 1:
         return False
     rows = _rows_of_taps(spec)
     if spec.result == "B" and spec.phases[0].taps != rows.taps:
@@ -207,7 +234,7 @@ def _pixels_are_planes(spec: Contraction) -> bool:
     """Whether C is planes of its channels, every element of which the contraction has."""
     channels, plane = spec.groups * spec.out_channels, spec.c.stride
     dense = spec.groups == 1 or spec.c.group_stride == spec.out_channels * plane
-    if plane == 1 or channels == 1 or not dense or not _fits(channels):
+    if plane == 1 or channels == 1 or not dense:
         return False
     block = channels * plane
     for phase in spec.phases:

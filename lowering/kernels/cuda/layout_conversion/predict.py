@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 class Constants:
     """Fitted."""
 
-    vector: float = 39.26
+    vector: float = 8.0
     """Instructions of a thread for a vector on either side, and for each axis."""
-    block: float = 9218.0
+    block: float = 4000.0
     """Cycles of a block that waits for its loads, and stores."""
-    resident: float = 6.215
+    resident: float = 12.0
     """Blocks of a multiprocessor at a time."""
     dram: float = 1.1
     """A factor of the time of DRAM."""
@@ -48,7 +48,7 @@ class CopyWork:
     bytes: float
     blocks: int
     vectors: float
-    """Vectors of both sides, elements of the tile besides."""
+    """Vectors of both sides, words of registers besides."""
     is_back: bool
 
 
@@ -56,10 +56,9 @@ def copy_work(copy: Copy) -> CopyWork:
     """Count."""
     nbytes = STORAGE_BYTES[copy.type]
     elements = copy.nbytes / nbytes
-    channels, pixels = copy.tile
-    blocks = -(-copy.rows // pixels) * -(-copy.channels // channels)
-    vectors = elements / copy.plane_width + elements / copy.channel_width + 0.2 * elements
-    return CopyWork(copy.nbytes, blocks, vectors, copy.back)
+    words = elements * nbytes / 4
+    vectors = elements / copy.plane_width + elements / copy.channel_width + words
+    return CopyWork(copy.nbytes, copy.blocks, vectors, copy.back)
 
 
 def copy_time(work: CopyWork, target: Target, k: Constants = FITTED) -> float:
