@@ -18,6 +18,8 @@ from convir.lowering.bodies.contraction.spec import STORAGE_BYTES, Channels, Wei
 from convir.lowering.kernels.cuda.launch import CudaKernel, Pointer, Scalar
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from convir.lowering.bodies.contraction.spec import Axis, Contraction, StorageType
 
 THREADS, WARP = 128, 32
@@ -54,23 +56,6 @@ class Copy:
     def nbytes(self) -> int:
         """Bytes of the copy."""
         return self.rows * self.channels * STORAGE_BYTES[self.type]
-
-    def kernel(self, workspace: int) -> CudaKernel:
-        """The launch that writes the copy to a workspace, or reads it from there."""
-        operand, copy = Pointer(self.operand), Pointer("workspace", workspace)
-        places = (copy, operand) if self.back else (operand, copy)
-        return CudaKernel(
-            self._source(),
-            self._symbol,
-            (self.blocks, 1, 1),
-            (THREADS, 1, 1),
-            0,
-            (*places, Scalar(self.rows)),
-        )
-
-    @property
-    def _symbol(self) -> str:
-        return "to_channels_first" if self.back else "to_channels_last"
 
     @property
     def rows(self) -> int:
@@ -138,15 +123,14 @@ class Copy:
         pixels = THREADS // self.lanes * self.plane_width
         return -(-self.rows // pixels) * -(-self.channels // (self.lanes * self.patch_channels))
 
-    def _source(self) -> str:
+    def problem(self, name: str) -> str:
+        """The struct of its constants, as kernel.cuh reads them."""
         # The first size is known by the number of pixels, which is an argument.
         sizes = ", ".join(str(size) for size, _ in self._dense[1:]) or "1"
         strides = ", ".join(str(stride) for _, stride in self._dense)
         index = "unsigned" if self.rows < SMALL else "unsigned long long"
-        call = "copy_channels_first" if self.back else "copy_channels_last"
         return (
-            '#include "layout_conversion/kernel.cuh"\n\n'
-            "struct Problem {\n"
+            f"struct {name} {{\n"
             f"  using Index = {index};\n"
             f"  static constexpr int kBytes = {STORAGE_BYTES[self.type]};\n"
             f"  static constexpr int kAxes = {len(self._dense)};\n"
@@ -159,11 +143,44 @@ class Copy:
             f"  static constexpr int kPatchChannels = {self.patch_channels};\n"
             f"  static constexpr int kLanes = {self.lanes};\n"
             "};\n\n"
-            f'extern "C" __global__ void __launch_bounds__({THREADS})\n'
-            f"{self._symbol}(const convir::Copied<Problem>* from, convir::Copied<Problem>* to,\n"
-            "long long pixels) {\n"
-            f"  convir::{call}<Problem>(from, to, pixels);\n}}\n"
         )
+
+
+def copy_launches(
+    copies: Sequence[tuple[Copy, Pointer]], *, back: bool = False
+) -> tuple[CudaKernel, ...]:
+    """The launch of copies to their places in a workspace, or back from there; none for none.
+
+    One launch has them all: its first blocks those of the smallest copy, which end early.
+    """
+    chosen = sorted((each for each in copies if each[0].back == back), key=lambda c: c[0].blocks)
+    if not chosen:
+        return ()
+    symbol = "to_channels_first" if back else "to_channels_last"
+    parameters, calls, structs, arguments = [], [], [], []
+    for i, (copy, place) in enumerate(chosen):
+        structs.append(copy.problem(f"Problem{i}"))
+        element = f"convir::Copied<Problem{i}>"
+        parameters.append(
+            f"const {element}* from{i}, {element}* to{i}, long long pixels{i}, long long end{i}"
+        )
+        calls.append(
+            f"  if (blockIdx.x < end{i}) {{\n"
+            f"    return convir::copy_channels_{'first' if back else 'last'}<Problem{i}>(\n"
+            f"        blockIdx.x - {f'end{i - 1}' if i else '0'}, from{i}, to{i}, pixels{i});\n"
+            "  }\n"
+        )
+        ends = sum(each.blocks for each, _ in chosen[: i + 1])
+        operands = (place, Pointer(copy.operand)) if back else (Pointer(copy.operand), place)
+        arguments += [*operands, Scalar(copy.rows), Scalar(ends)]
+    source = (
+        f'#include "layout_conversion/kernel.cuh"\n\n{"".join(structs)}'
+        f'extern "C" __global__ void __launch_bounds__({THREADS})\n'
+        f"{symbol}({', '.join(parameters)}) {{\n{''.join(calls)}}}\n"
+    )
+    blocks = sum(copy.blocks for copy, _ in chosen)
+    grid, block = (blocks, 1, 1), (THREADS, 1, 1)
+    return (CudaKernel(source, symbol, grid, block, 0, tuple(arguments)),)
 
 
 def copied(spec: Contraction, operands: str) -> tuple[Contraction, tuple[Copy, ...]]:
@@ -263,16 +280,20 @@ def _copied_rows(spec: Contraction) -> tuple[Contraction, Copy]:
     channels = spec.groups * spec.in_channels
     active = next(phase for phase in spec.phases if phase.taps)
     order = sorted(range(len(active.axes)), key=lambda i: -active.axes[i].row_stride)
-    pixels = tuple((active.axes[i].extent, active.axes[i].row_stride) for i in order)
+    steps = [_step_of_rows(spec, i) for i in range(len(active.axes))]
+    sizes = [-(-axis.extent // step) for axis, step in zip(active.axes, steps, strict=True)]
+    pixels = tuple((sizes[i], active.axes[i].row_stride * steps[i]) for i in order)
     stride, strides = channels, dict.fromkeys(order, 0)
     for i in reversed(order):
         strides[i] = stride
-        stride *= active.axes[i].extent
+        stride *= sizes[i]
     phases = tuple(
         replace(
             phase,
             axes=tuple(
-                replace(axis, row_stride=strides[i] if phase.taps else 0)
+                _read_from_copy(axis, steps[i], strides[i])
+                if phase.taps
+                else replace(axis, row_stride=0)
                 for i, axis in enumerate(phase.axes)
             ),
         )
@@ -280,6 +301,23 @@ def _copied_rows(spec: Contraction) -> tuple[Contraction, Copy]:
     )
     copy = Copy("a", spec.a.type, pixels, channels, spec.a.stride)
     return replace(spec, phases=phases, a=Channels(spec.a.type, 1, spec.in_channels)), copy
+
+
+def _step_of_rows(spec: Contraction, axis: int) -> int:
+    """Every how many pixels of A along an axis one is read at most, from the first one on."""
+    along = (phase.axes[axis] for phase in spec.phases if phase.taps)
+    return gcd(*(n for each in along for n in (each.step, *each.tap_rows)))
+
+
+def _read_from_copy(axis: Axis, step: int, stride: int) -> Axis:
+    """An axis of a copy that has one of `step` pixels of the operand."""
+    return replace(
+        axis,
+        extent=-(-axis.extent // step),
+        step=axis.step // step,
+        tap_rows=tuple(tap // step for tap in axis.tap_rows),
+        row_stride=stride,
+    )
 
 
 def _copied_weights(spec: Contraction) -> tuple[Contraction, Copy]:

@@ -39,11 +39,12 @@ struct PatchPlace {
   long long pixel;
   int channel;
 
-  __device__ __forceinline__ PatchPlace() {
+  // `block` is that of the copy among the blocks of the launch.
+  __device__ __forceinline__ explicit PatchPlace(long long block) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    pixel = static_cast<long long>(blockIdx.x / kTiles) * kBlockPixels + warp * kWarpPixels +
+    pixel = block / kTiles * kBlockPixels + warp * kWarpPixels +
             lane / P::kLanes * P::kPlaneWidth;
-    channel = (blockIdx.x % kTiles * P::kLanes + lane % P::kLanes) * P::kPatchChannels;
+    channel = (static_cast<int>(block % kTiles) * P::kLanes + lane % P::kLanes) * P::kPatchChannels;
   }
 
   __device__ __forceinline__ bool exists(long long pixels) const {
@@ -73,9 +74,9 @@ struct PatchPlace {
 };
 
 template <class P>
-__device__ __forceinline__ void copy_channels_last(const Copied<P>* __restrict__ from,
+__device__ __forceinline__ void copy_channels_last(long long block, const Copied<P>* __restrict__ from,
                                                    Copied<P>* __restrict__ to, long long pixels) {
-  const PatchPlace<P> at;
+  const PatchPlace<P> at(block);
   if (!at.exists(pixels)) return;
   Copied<P> patch[P::kPlaneWidth * P::kPatchChannels];
   at.for_planes([&](int c, long long place) {
@@ -92,9 +93,9 @@ __device__ __forceinline__ void copy_channels_last(const Copied<P>* __restrict__
 }
 
 template <class P>
-__device__ __forceinline__ void copy_channels_first(const Copied<P>* __restrict__ from,
+__device__ __forceinline__ void copy_channels_first(long long block, const Copied<P>* __restrict__ from,
                                                     Copied<P>* __restrict__ to, long long pixels) {
-  const PatchPlace<P> at;
+  const PatchPlace<P> at(block);
   if (!at.exists(pixels)) return;
   Copied<P> patch[P::kPlaneWidth * P::kPatchChannels];
   at.for_pixels([&](int first, long long place) {

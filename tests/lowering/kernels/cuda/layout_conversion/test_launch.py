@@ -15,7 +15,11 @@ from convir.analysis.refusal import Refusal
 from convir.frontends.miopen import parse_line
 from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.cuda.launch import Pointer, Scalar
-from convir.lowering.kernels.cuda.layout_conversion.copies import Copy, copied, copyable
+from convir.lowering.kernels.cuda.layout_conversion.copies import (
+    Copy,
+    copied,
+    copyable,
+)
 from convir.lowering.kernels.cuda.layout_conversion.family import FAMILY
 from convir.lowering.kernels.registry import FAMILIES, legal_plans
 from convir.lowering.kernels.target import DEFAULT_TARGET
@@ -137,9 +141,9 @@ def test_copies_come_before_and_behind() -> None:
     )
     first, grouped, last = plan.kernels
     assert (first.symbol, last.symbol) == ("to_channels_last", "to_channels_first")
-    pixels = Scalar(8 * 28 * 28)
-    assert first.arguments == (problem.place(Pointer("a")), Pointer("workspace", 0), pixels)
-    assert last.arguments == (Pointer("workspace", 1), Pointer("output"), pixels)
+    numbers = (Scalar(8 * 28 * 28), Scalar(first.grid[0]))
+    assert first.arguments == (problem.place(Pointer("a")), Pointer("workspace", 0), *numbers)
+    assert last.arguments == (Pointer("workspace", 1), Pointer("output"), *numbers)
     buffers = {getattr(argument, "buffer", argument) for argument in grouped.arguments}
     assert {Pointer("workspace", 0), Pointer("workspace", 1)} < buffers
     assert plan.workspace == (2 * 8 * 128 * 28 * 28,) * 2
@@ -211,10 +215,31 @@ def test_patches(copy: Copy, patch: tuple[int, int], lanes: int) -> None:
     assert copy.lanes == lanes
 
 
+@pytest.mark.parametrize(
+    ("window", "pixels"),
+    [
+        # Every second pixel of every second row.
+        ("-y 1 -x 1 -u 2 -v 2", 2 * 14 * 14),
+        ("-y 3 -x 1 -p 1 -u 2 -v 2", 2 * 28 * 14),
+        ("-y 3 -x 3 -p 2 -q 2 -u 2 -v 2 -l 2 -j 2", 2 * 14 * 14),
+        # The pixels between them are read too.
+        ("-y 1 -x 1 -p 1 -q 1 -u 2 -v 2", 2 * 28 * 28),
+        ("-y 3 -x 3 -p 1 -q 1 -u 2 -v 2", 2 * 28 * 28),
+    ],
+)
+def test_pixels_that_no_tap_reads_are_not_copied(window: str, pixels: int) -> None:
+    spec = contraction_of_line(f"convfp16 -n 2 -c 64 -H 28 -W 28 -k 64 {window} -F 1").contraction
+    _, (copy,) = copied(spec, "a")
+    assert copy.rows == pixels
+
+
 def test_batches_share_the_code() -> None:
-    one, two = (Copy("a", "f16", ((n, 64 * 196), (196, 1)), 64, 196).kernel(0) for n in (3, 200))
-    assert one.source == two.source
-    assert one.grid < two.grid
+    one, two = (
+        copy_launches([(Copy("a", "f16", ((n, 12544), (196, 1)), 64, 196), Pointer("workspace"))])
+        for n in (3, 200)
+    )
+    assert [each.source for each in one] == [each.source for each in two]
+    assert one[0].grid < two[0].grid
 
 
 @pytest.mark.parametrize(
