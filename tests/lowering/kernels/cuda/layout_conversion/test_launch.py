@@ -233,6 +233,20 @@ def test_pixels_that_no_tap_reads_are_not_copied(window: str, pixels: int) -> No
     assert copy.rows == pixels
 
 
+def test_copies_before_a_kernel_are_one_launch() -> None:
+    spec = contraction_of_line(f"convfp16 {PLANES} -F 1").contraction
+    _, copies = copied(spec, "abc")
+    places = [(copy, Pointer("workspace", i)) for i, copy in enumerate(copies)]
+    (before,), (after,) = copy_launches(places), copy_launches(places, back=True)
+    rows, weights, result = (copy.blocks for copy in copies)
+    assert before.grid == (rows + weights, 1, 1)
+    assert after.grid == (result, 1, 1)
+    # The blocks of the smaller copy come first.
+    ends = [each.value for each in before.arguments if isinstance(each, Scalar)][1::2]
+    assert ends == [min(rows, weights), rows + weights]
+    assert copy_launches([]) == ()
+
+
 def test_batches_share_the_code() -> None:
     one, two = (
         copy_launches([(Copy("a", "f16", ((n, 12544), (196, 1)), 64, 196), Pointer("workspace"))])
