@@ -18,6 +18,7 @@ from convir.lowering.kernels.cuda.launch import Pointer, Scalar
 from convir.lowering.kernels.cuda.layout_conversion.copies import (
     Copy,
     copied,
+    copy_launches,
     copyable,
 )
 from convir.lowering.kernels.cuda.layout_conversion.family import FAMILY
