@@ -18,6 +18,7 @@ from convir.lowering.kernels.cuda.col2im.columns import as_product, columns_of
 from convir.lowering.kernels.cuda.col2im.predict import add_work, time_of
 from convir.lowering.kernels.cuda.epilogue import CPP_TYPES, Epilogue
 from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer
+from convir.lowering.kernels.cuda.layout_conversion.copies import copy_launches
 from convir.lowering.kernels.cuda.sm80_implicit_gemm.family import SM80_IMPLICIT_GEMM
 from convir.lowering.kernels.cuda.sm80_implicit_gemm.problem import problem_source
 from convir.lowering.kernels.protocol import Problem
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.col2im.columns import Columns
     from convir.lowering.kernels.cuda.launch import Place
+    from convir.lowering.kernels.cuda.layout_conversion.copies import Copy
     from convir.lowering.kernels.protocol import KernelConfig, KernelFamily
     from convir.lowering.kernels.target import Target
 
@@ -116,13 +118,17 @@ class Col2im:
             return plan
         first = len(plan.workspace)
         places: dict[Place, Pointer] = {"c": Pointer("workspace", first)}
-        copies: list[CudaKernel] = []
+        placed: list[tuple[Copy, Pointer]] = []
         for i, copy in enumerate(columns.copies, first + 1):
             places[copy.operand] = Pointer("workspace", i)
-            copies.append(copy.kernel(i))
+            placed.append((copy, places[copy.operand]))
         inner = plan.resolved(lambda pointer: places.get(pointer.place, pointer))
         return KernelPlan(
-            (*copies, *inner.kernels, _adding(problem.epilogue, columns, places["c"])),
+            (
+                *copy_launches(placed),
+                *inner.kernels,
+                _adding(problem.epilogue, columns, places["c"]),
+            ),
             (*plan.workspace, columns.nbytes, *(copy.nbytes for copy in columns.copies)),
             plan.state,
         )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
-from convir.lowering.kernels.cuda.layout_conversion.predict import CopyWork, copy_time, copy_work
+from convir.lowering.kernels.cuda.layout_conversion.predict import CopyWork, copies_time, copy_work
 
 if TYPE_CHECKING:
     from convir.lowering.kernels.cuda.col2im.columns import Columns
@@ -67,5 +67,5 @@ def time_of(inner: float, work: AddWork, target: Target, k: Constants = FITTED) 
     issue = (k.tap * work.taps + k.column * work.reads) / target.issue_rate / sms
     cache = k.read * work.read_bytes / target.l2_rate / sms
     memory = work.lost_bytes / target.dram_read + work.stored_bytes / target.dram_write
-    copies = sum(target.next_launch + copy_time(copy, target) for copy in work.copies)
+    copies = copies_time(work.copies, target)
     return inner + copies + target.next_launch + k.start + max(issue, cache, memory)

@@ -21,7 +21,7 @@ from convir.lowering.kernels.cuda.few_input_channels.config import (
     FewInputChannelsConfig,
 )
 from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer
-from convir.lowering.kernels.cuda.layout_conversion.copies import copied, copyable
+from convir.lowering.kernels.cuda.layout_conversion.copies import copied, copy_launches, copyable
 from convir.lowering.kernels.cuda.registers import WARP, registers_of
 
 if TYPE_CHECKING:
@@ -208,5 +208,5 @@ def kernels(
         resident,
         rows,
     )
-    first = tuple(copy.kernel(i) for i, copy in enumerate(copies))
+    first = copy_launches([(copy, Pointer("workspace", i)) for i, copy in enumerate(copies)])
     return KernelPlan((*first, *multiply.kernels), tuple(copy.nbytes for copy in copies))

@@ -12,7 +12,7 @@ from convir.lowering.kernels.cuda.direct.source import reading
 from convir.lowering.kernels.cuda.few_input_channels import launch as shallow
 from convir.lowering.kernels.cuda.layout_conversion.predict import (
     CopyWork,
-    copy_time,
+    copies_time,
     copy_work,
 )
 from convir.lowering.kernels.cuda.prediction.overlap import overlap
@@ -134,8 +134,7 @@ def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
     if work.is_spread:
         dram = max(dram, work.traffic.written / k.spread)
     time = overlap(k.dram_power, busy / target.clock_mhz, dram)
-    for copy in work.relaid:
-        time += target.next_launch + copy_time(copy, target)
+    time += copies_time(work.relaid, target)
     return target.launch + k.start + time
 
 

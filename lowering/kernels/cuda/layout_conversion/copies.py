@@ -15,19 +15,25 @@ from math import gcd, prod
 from typing import TYPE_CHECKING, Literal
 
 from convir.lowering.bodies.contraction.spec import STORAGE_BYTES, Channels, Weights
-from convir.lowering.kernels.cuda.launch import CudaKernel, Pointer
+from convir.lowering.kernels.cuda.launch import CudaKernel, Pointer, Scalar
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from convir.lowering.bodies.contraction.spec import Axis, Contraction, StorageType
 
-THREADS = 256
-"""Of a block."""
-TILE_BYTES, LINE_BYTES = 8192, 128
-"""What a block copies, and of how many channels at most: whole lines on both sides."""
+THREADS, WARP = 128, 32
+"""Of a block, and of a warp."""
+LINE_BYTES, SECTOR_BYTES = 128, 32
+"""What a warp writes of a pixel at most, and reads of a channel at least."""
 VECTOR_BYTES = 16
 """The widest access."""
-MAX_TILES_OF_CHANNELS = 65535
-"""The height of a grid."""
+PATCH_BYTES = 384
+"""Of the registers of a thread for elements on their way."""
+FEW_CHANNELS_BYTES = 64
+"""Of a pixel, of which a thread moves all."""
+MOST_IDLE = 1.25
+"""Lanes over those that have channels to move, of a warp that could be narrower."""
 SMALL = 1 << 31
 """Output pixels that 32 bits count."""
 
@@ -50,23 +56,6 @@ class Copy:
     def nbytes(self) -> int:
         """Bytes of the copy."""
         return self.rows * self.channels * STORAGE_BYTES[self.type]
-
-    def kernel(self, workspace: int) -> CudaKernel:
-        """The launch that writes the copy to a workspace, or reads it from there."""
-        channels, pixels = self.tile
-        operand, copy = Pointer(self.operand), Pointer("workspace", workspace)
-        return CudaKernel(
-            self._source(),
-            self._symbol,
-            (-(-self.rows // pixels), -(-self.channels // channels), 1),
-            (THREADS, 1, 1),
-            0,
-            (copy, operand) if self.back else (operand, copy),
-        )
-
-    @property
-    def _symbol(self) -> str:
-        return "to_channels_first" if self.back else "to_channels_last"
 
     @property
     def rows(self) -> int:
@@ -96,43 +85,102 @@ class Copy:
 
     @property
     def channel_width(self) -> int:
-        """Elements of an access along channels."""
-        return gcd(VECTOR_BYTES // STORAGE_BYTES[self.type], self.channels)
+        """Elements of an access along channels; of the next pixels' too if a patch has them all."""
+        run = self.channels * (self.plane_width if self._whole_pixels else 1)
+        return gcd(VECTOR_BYTES // STORAGE_BYTES[self.type], run)
 
     @property
-    def tile(self) -> tuple[int, int]:
-        """Channels and output pixels of a block: all channels, or equal parts of them."""
-        nbytes, width = STORAGE_BYTES[self.type], self.channel_width
-        parts = -(-self.channels * nbytes // LINE_BYTES)
-        channels = -(-self.channels // (parts * width)) * width
-        pixels = TILE_BYTES // (nbytes * channels)
-        return channels, pixels // VECTOR_BYTES * VECTOR_BYTES
-
-    def _source(self) -> str:
-        sizes = ", ".join(str(size) for size, _ in self._dense)
-        strides = ", ".join(str(stride) for _, stride in self._dense)
-        channels, pixels = self.tile
-        index = "unsigned" if self.rows < SMALL else "unsigned long long"
-        call = "copy_channels_first" if self.back else "copy_channels_last"
+    def _whole_pixels(self) -> bool:
+        """Whether a thread moves all channels of its pixels: few, that vectors do not divide."""
+        pixel = self.channels * STORAGE_BYTES[self.type]
         return (
-            '#include "layout_conversion/kernel.cuh"\n\n'
-            "struct Problem {\n"
+            pixel % VECTOR_BYTES != 0
+            and pixel <= FEW_CHANNELS_BYTES
+            and pixel * self.plane_width <= PATCH_BYTES
+        )
+
+    @property
+    def patch_channels(self) -> int:
+        """Channels that a thread moves, of `plane_width` output pixels."""
+        return self.channels if self._whole_pixels else self.channel_width
+
+    @property
+    def lanes(self) -> int:
+        """Lanes of a warp along channels: whole lines of a pixel, and whole sectors of a plane."""
+        nbytes, patches = STORAGE_BYTES[self.type], -(-self.channels // self.patch_channels)
+        sector = max(1, SECTOR_BYTES // (self.plane_width * nbytes))
+        line = max(1, LINE_BYTES // (self.patch_channels * nbytes))
+        lanes = 1
+        while lanes < patches and 2 * lanes <= min(line, WARP // sector):
+            lanes *= 2
+        while lanes > 2 and -(-patches // lanes) * lanes > MOST_IDLE * patches:
+            lanes //= 2
+        return lanes
+
+    @property
+    def blocks(self) -> int:
+        """Of the launch: each has the channels that a warp moves, of all warps' pixels."""
+        pixels = THREADS // self.lanes * self.plane_width
+        return -(-self.rows // pixels) * -(-self.channels // (self.lanes * self.patch_channels))
+
+    def problem(self, name: str) -> str:
+        """The struct of its constants, as kernel.cuh reads them."""
+        # The first size is known by the number of pixels, which is an argument.
+        sizes = ", ".join(str(size) for size, _ in self._dense[1:]) or "1"
+        strides = ", ".join(str(stride) for _, stride in self._dense)
+        index = "unsigned" if self.rows < SMALL else "unsigned long long"
+        return (
+            f"struct {name} {{\n"
             f"  using Index = {index};\n"
             f"  static constexpr int kBytes = {STORAGE_BYTES[self.type]};\n"
             f"  static constexpr int kAxes = {len(self._dense)};\n"
-            f"  static constexpr long long kPixels = {self.rows};\n"
             f"  static constexpr int kChannels = {self.channels};\n"
             f"  static constexpr long long kChannelStride = {self.stride};\n"
-            f"  static constexpr long long kSize[] = {{{sizes}}};\n"
+            f"  static constexpr Index kSize[] = {{{sizes}}};\n"
             f"  static constexpr long long kStride[] = {{{strides}}};\n"
-            f"  static constexpr int kTileChannels = {channels}, kTilePixels = {pixels};\n"
             f"  static constexpr int kPlaneWidth = {self.plane_width};\n"
             f"  static constexpr int kChannelWidth = {self.channel_width};\n"
+            f"  static constexpr int kPatchChannels = {self.patch_channels};\n"
+            f"  static constexpr int kLanes = {self.lanes};\n"
             "};\n\n"
-            f'extern "C" __global__ void __launch_bounds__({THREADS})\n'
-            f"{self._symbol}(const convir::Copied<Problem>* from, convir::Copied<Problem>* to) {{\n"
-            f"  convir::{call}<Problem>(from, to);\n}}\n"
         )
+
+
+def copy_launches(
+    copies: Sequence[tuple[Copy, Pointer]], *, back: bool = False
+) -> tuple[CudaKernel, ...]:
+    """The launch of copies to their places in a workspace, or back from there; none for none.
+
+    One launch has them all: its first blocks those of the smallest copy, which end early.
+    """
+    chosen = sorted((each for each in copies if each[0].back == back), key=lambda c: c[0].blocks)
+    if not chosen:
+        return ()
+    symbol = "to_channels_first" if back else "to_channels_last"
+    parameters, calls, structs, arguments = [], [], [], []
+    for i, (copy, place) in enumerate(chosen):
+        structs.append(copy.problem(f"Problem{i}"))
+        element = f"convir::Copied<Problem{i}>"
+        parameters.append(
+            f"const {element}* from{i}, {element}* to{i}, long long pixels{i}, long long end{i}"
+        )
+        calls.append(
+            f"  if (blockIdx.x < end{i}) {{\n"
+            f"    return convir::copy_channels_{'first' if back else 'last'}<Problem{i}>(\n"
+            f"        blockIdx.x - {f'end{i - 1}' if i else '0'}, from{i}, to{i}, pixels{i});\n"
+            "  }\n"
+        )
+        ends = sum(each.blocks for each, _ in chosen[: i + 1])
+        operands = (place, Pointer(copy.operand)) if back else (Pointer(copy.operand), place)
+        arguments += [*operands, Scalar(copy.rows), Scalar(ends)]
+    source = (
+        f'#include "layout_conversion/kernel.cuh"\n\n{"".join(structs)}'
+        f'extern "C" __global__ void __launch_bounds__({THREADS})\n'
+        f"{symbol}({', '.join(parameters)}) {{\n{''.join(calls)}}}\n"
+    )
+    blocks = sum(copy.blocks for copy, _ in chosen)
+    grid, block = (blocks, 1, 1), (THREADS, 1, 1)
+    return (CudaKernel(source, symbol, grid, block, 0, tuple(arguments)),)
 
 
 def copied(spec: Contraction, operands: str) -> tuple[Contraction, tuple[Copy, ...]]:
@@ -155,14 +203,10 @@ def copyable(spec: Contraction) -> str:
     rows = spec.a.stride != 1 and spec.in_channels > 1
     dense = spec.groups == 1 or spec.a.group_stride == spec.in_channels * spec.a.stride
     return (
-        ("a" if rows and dense and _fits(spec.groups * spec.in_channels) else "")
+        ("a" if rows and dense else "")
         + ("b" if _weights_are_copyable(spec) else "")
         + ("c" if _pixels_are_planes(spec) else "")
     )
-
-
-def _fits(channels: int) -> bool:
-    return channels // (LINE_BYTES // max(STORAGE_BYTES.values())) < MAX_TILES_OF_CHANNELS
 
 
 def _weights_are_copyable(spec: Contraction) -> bool:
@@ -170,7 +214,7 @@ def _weights_are_copyable(spec: Contraction) -> bool:
 
     Of a result they are all taps: their copy is all that there is of it.
     """
-    if spec.b.in_channel_stride == 1 or not _fits(spec.in_channels):
+    if spec.b.in_channel_stride == 1:
         return False
     rows = _rows_of_taps(spec)
     if spec.result == "B" and spec.phases[0].taps != rows.taps:
@@ -207,7 +251,7 @@ def _pixels_are_planes(spec: Contraction) -> bool:
     """Whether C is planes of its channels, every element of which the contraction has."""
     channels, plane = spec.groups * spec.out_channels, spec.c.stride
     dense = spec.groups == 1 or spec.c.group_stride == spec.out_channels * plane
-    if plane == 1 or channels == 1 or not dense or not _fits(channels):
+    if plane == 1 or channels == 1 or not dense:
         return False
     block = channels * plane
     for phase in spec.phases:
@@ -236,16 +280,20 @@ def _copied_rows(spec: Contraction) -> tuple[Contraction, Copy]:
     channels = spec.groups * spec.in_channels
     active = next(phase for phase in spec.phases if phase.taps)
     order = sorted(range(len(active.axes)), key=lambda i: -active.axes[i].row_stride)
-    pixels = tuple((active.axes[i].extent, active.axes[i].row_stride) for i in order)
+    steps = [_step_of_rows(spec, i) for i in range(len(active.axes))]
+    sizes = [-(-axis.extent // step) for axis, step in zip(active.axes, steps, strict=True)]
+    pixels = tuple((sizes[i], active.axes[i].row_stride * steps[i]) for i in order)
     stride, strides = channels, dict.fromkeys(order, 0)
     for i in reversed(order):
         strides[i] = stride
-        stride *= active.axes[i].extent
+        stride *= sizes[i]
     phases = tuple(
         replace(
             phase,
             axes=tuple(
-                replace(axis, row_stride=strides[i] if phase.taps else 0)
+                _read_from_copy(axis, steps[i], strides[i])
+                if phase.taps
+                else replace(axis, row_stride=0)
                 for i, axis in enumerate(phase.axes)
             ),
         )
@@ -253,6 +301,23 @@ def _copied_rows(spec: Contraction) -> tuple[Contraction, Copy]:
     )
     copy = Copy("a", spec.a.type, pixels, channels, spec.a.stride)
     return replace(spec, phases=phases, a=Channels(spec.a.type, 1, spec.in_channels)), copy
+
+
+def _step_of_rows(spec: Contraction, axis: int) -> int:
+    """Every how many pixels of A along an axis one is read at most, from the first one on."""
+    along = (phase.axes[axis] for phase in spec.phases if phase.taps)
+    return gcd(*(n for each in along for n in (each.step, *each.tap_rows)))
+
+
+def _read_from_copy(axis: Axis, step: int, stride: int) -> Axis:
+    """An axis of a copy that has one of `step` pixels of the operand."""
+    return replace(
+        axis,
+        extent=-(-axis.extent // step),
+        step=axis.step // step,
+        tap_rows=tuple(tap // step for tap in axis.tap_rows),
+        row_stride=stride,
+    )
 
 
 def _copied_weights(spec: Contraction) -> tuple[Contraction, Copy]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer
-from convir.lowering.kernels.cuda.layout_conversion.copies import copied, copyable
+from convir.lowering.kernels.cuda.layout_conversion.copies import copied, copy_launches, copyable
 from convir.lowering.kernels.cuda.layout_conversion.predict import copy_work, time_of
 from convir.lowering.kernels.protocol import Problem
 
@@ -136,9 +136,8 @@ class LayoutConversion:
         places: dict[Place, Pointer] = {
             copy.operand: Pointer("workspace", first + i) for i, copy in enumerate(copies)
         }
-        kernels = [copy.kernel(places[copy.operand].index) for copy in copies]
-        before = [k for k, copy in zip(kernels, copies, strict=True) if not copy.back]
-        after = [k for k, copy in zip(kernels, copies, strict=True) if copy.back]
+        placed = [(copy, places[copy.operand]) for copy in copies]
+        before, after = copy_launches(placed), copy_launches(placed, back=True)
         inner = plan.resolved(lambda pointer: places.get(pointer.place, pointer))
         return KernelPlan(
             (*before, *inner.kernels, *after),

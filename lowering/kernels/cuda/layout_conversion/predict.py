@@ -20,20 +20,22 @@ if TYPE_CHECKING:
 class Constants:
     """Fitted."""
 
-    vector: float = 39.26
-    """Instructions of a thread for a vector on either side, and for each axis."""
-    block: float = 9218.0
+    vector: float = 4.0
+    """Instructions of a thread for a vector on either side, and for a word of its registers."""
+    block: float = 4000.0
     """Cycles of a block that waits for its loads, and stores."""
-    resident: float = 6.215
+    resident: float = 12.0
     """Blocks of a multiprocessor at a time."""
-    dram: float = 1.1
+    dram: float = 1.0
     """A factor of the time of DRAM."""
     kept: float = 0.6749
     """The part of the L2 cache that keeps a copy for who reads it next."""
-    saved: float = 0.3014
+    saved: float = 0.15
     """The part of the time of its reading that this saves."""
-    start: float = 0.3071
+    start: float = 0.3
     """µs of a launch beside the time between two launches."""
+    first: float = 3.0
+    """µs that a kernel takes longer behind a copy, or before one: no launch hides another's."""
 
 
 FITTED = Constants()
@@ -48,7 +50,7 @@ class CopyWork:
     bytes: float
     blocks: int
     vectors: float
-    """Vectors of both sides, elements of the tile besides."""
+    """Vectors of both sides, words of registers besides."""
     is_back: bool
 
 
@@ -56,30 +58,38 @@ def copy_work(copy: Copy) -> CopyWork:
     """Count."""
     nbytes = STORAGE_BYTES[copy.type]
     elements = copy.nbytes / nbytes
-    channels, pixels = copy.tile
-    blocks = -(-copy.rows // pixels) * -(-copy.channels // channels)
-    vectors = elements / copy.plane_width + elements / copy.channel_width + 0.2 * elements
-    return CopyWork(copy.nbytes, blocks, vectors, copy.back)
+    words = elements * nbytes / 4
+    vectors = elements / copy.plane_width + elements / copy.channel_width + words
+    return CopyWork(copy.nbytes, copy.blocks, vectors, copy.back)
 
 
-def copy_time(work: CopyWork, target: Target, k: Constants = FITTED) -> float:
-    """µs, without launch."""
-    sms = target.multiprocessors
-    issue = k.vector * work.vectors / target.issue_rate / sms / target.clock_mhz
-    waves = ceil(work.blocks / sms / k.resident)
-    waiting = waves * k.block / target.clock_mhz
+def copies_time(copies: Sequence[CopyWork], target: Target, k: Constants = FITTED) -> float:
+    """µs that copies add to a kernel: one launch before it, and one behind it."""
+    time = k.first if copies else 0.0
+    for back in (False, True):
+        together = [copy for copy in copies if copy.is_back == back]
+        if together:
+            bound = max(_waiting(together, target, k), sum(_busy(c, target, k) for c in together))
+            time += target.next_launch + k.start + bound
+    kept = (copy.bytes for copy in copies if copy.bytes < k.kept * target.l2_bytes)
+    return time - k.saved * sum(kept) / target.dram_read
+
+
+def _busy(work: CopyWork, target: Target, k: Constants) -> float:
+    """µs of a copy's instructions, or of its bytes."""
+    issue = k.vector * work.vectors / target.issue_rate / target.multiprocessors / target.clock_mhz
     in_l2 = 0.5 if work.bytes < target.l2_bytes / 2 else 1.0
-    dram = k.dram * work.bytes * (1 / target.dram_read + in_l2 / target.dram_write)
-    return k.start + max(issue, waiting, dram)
+    return max(issue, k.dram * work.bytes * (1 / target.dram_read + in_l2 / target.dram_write))
+
+
+def _waiting(works: Sequence[CopyWork], target: Target, k: Constants) -> float:
+    """µs of the blocks that wait for their loads, one after the other."""
+    waves = ceil(sum(work.blocks for work in works) / target.multiprocessors / k.resident)
+    return waves * k.block / target.clock_mhz
 
 
 def time_of(
     inner: float, copies: Sequence[CopyWork], target: Target, k: Constants = FITTED
 ) -> float:
     """µs of a kernel that takes `inner`, and of the copies before and behind it."""
-    time = inner
-    for copy in copies:
-        time += target.next_launch + copy_time(copy, target, k)
-        if copy.bytes < k.kept * target.l2_bytes:
-            time -= k.saved * copy.bytes / target.dram_read
-    return time
+    return inner + copies_time(copies, target, k)

@@ -14,7 +14,7 @@ from convir.analysis.refusal import Refusal
 from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
 from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer
-from convir.lowering.kernels.cuda.layout_conversion.copies import copied
+from convir.lowering.kernels.cuda.layout_conversion.copies import copied, copy_launches
 from convir.lowering.kernels.cuda.prediction.traffic import sector_writes, traffic_of
 from convir.lowering.kernels.cuda.sm80_implicit_gemm.config import (
     blocks_of,
@@ -70,7 +70,7 @@ def kernels(
     out = Pointer("b" if spec.result == "B" else "c")
     other = Pointer("c" if spec.result == "B" else "b")
     places = {copy.operand: Pointer("workspace", i) for i, copy in enumerate(converted)}
-    first = tuple(copy.kernel(i) for i, copy in enumerate(converted))
+    first = copy_launches([(copy, places[copy.operand]) for copy in converted])
     sizes = tuple(copy.nbytes for copy in converted)
     parts = Pointer("workspace", len(converted))
     is_split = config.splits > 1

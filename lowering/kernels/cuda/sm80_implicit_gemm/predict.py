@@ -10,7 +10,7 @@ from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.cuda.layout_conversion.copies import copied
 from convir.lowering.kernels.cuda.layout_conversion.predict import (
     CopyWork,
-    copy_time,
+    copies_time,
     copy_work,
 )
 from convir.lowering.kernels.cuda.prediction.overlap import overlap
@@ -313,8 +313,7 @@ def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
     if work.splits > 1:
         time += target.next_launch
         time += k.added * 2 * work.part_bytes / (target.l2_rate * sms * target.clock_mhz)
-    for copy in work.converted:
-        time += target.next_launch + copy_time(copy, target)
+    time += copies_time(work.converted, target)
     return time
 
 

@@ -13,14 +13,20 @@ from hypothesis import strategies as st
 
 from convir.analysis.refusal import Refusal
 from convir.frontends.miopen import parse_line
-from convir.lowering.kernels.cuda.launch import Pointer
-from convir.lowering.kernels.cuda.layout_conversion.copies import Copy, copied, copyable
+from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
+from convir.lowering.kernels.cuda.launch import Pointer, Scalar
+from convir.lowering.kernels.cuda.layout_conversion.copies import (
+    Copy,
+    copied,
+    copy_launches,
+    copyable,
+)
 from convir.lowering.kernels.cuda.layout_conversion.family import FAMILY
 from convir.lowering.kernels.registry import FAMILIES, legal_plans
 from convir.lowering.kernels.target import DEFAULT_TARGET
 
 if TYPE_CHECKING:
-    from convir.lowering.bodies.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction, StorageType
 
 conversion = next(template for template in FAMILIES if template.name == FAMILY)
 
@@ -136,11 +142,119 @@ def test_copies_come_before_and_behind() -> None:
     )
     first, grouped, last = plan.kernels
     assert (first.symbol, last.symbol) == ("to_channels_last", "to_channels_first")
-    assert first.arguments == (problem.place(Pointer("a")), Pointer("workspace", 0))
-    assert last.arguments == (Pointer("workspace", 1), Pointer("output"))
+    numbers = (Scalar(8 * 28 * 28), Scalar(first.grid[0]))
+    assert first.arguments == (problem.place(Pointer("a")), Pointer("workspace", 0), *numbers)
+    assert last.arguments == (Pointer("workspace", 1), Pointer("output"), *numbers)
     buffers = {getattr(argument, "buffer", argument) for argument in grouped.arguments}
     assert {Pointer("workspace", 0), Pointer("workspace", 1)} < buffers
     assert plan.workspace == (2 * 8 * 128 * 28 * 28,) * 2
+
+
+@st.composite
+def planes(draw: st.DrawFn) -> Copy:
+    """Operands whose channels are planes, whole or in rows that are apart."""
+    n, c, h = draw(st.integers(1, 3)), draw(st.integers(1, 70)), draw(st.integers(1, 9))
+    w = draw(st.sampled_from([1, 2, 4, 6, 7, 8, 16, 24, 56]))
+    row = w + draw(st.sampled_from([0, 0, 2, 8]))
+    pixels = ((n, c * h * row), (h, row), (w, 1))
+    dtype: StorageType = draw(st.sampled_from(["f16", "f32"]))
+    return Copy("a", dtype, pixels, c, h * row)
+
+
+@settings(max_examples=200, deadline=None)
+@given(planes())
+def test_patches_of_all_threads_are_the_copy(copy: Copy) -> None:
+    """As `PatchPlace` of kernel.cuh counts: every element once, and every access aligned."""
+    places, nbytes = place_of(copy), STORAGE_BYTES[copy.type]
+    warp_pixels = 32 // copy.lanes * copy.plane_width
+    tiles = -(-copy.channels // (copy.lanes * copy.patch_channels))
+    found: dict[int, int] = {}
+    for block, thread in product(range(copy.blocks), range(128)):
+        warp, lane = divmod(thread, 32)
+        pixel = (
+            block // tiles * 4 * warp_pixels
+            + warp * warp_pixels
+            + lane // copy.lanes * copy.plane_width
+        )
+        channel = (block % tiles * copy.lanes + lane % copy.lanes) * copy.patch_channels
+        if pixel >= copy.rows or channel >= copy.channels:
+            continue
+        for c in range(channel, channel + copy.patch_channels):
+            first = places[pixel * copy.channels + c]
+            assert first * nbytes % (copy.plane_width * nbytes) == 0
+            for p in range(copy.plane_width):
+                element = (pixel + p) * copy.channels + c
+                assert places[element] == first + p
+                assert found.setdefault(element, first + p) == first + p
+        elements = copy.plane_width * copy.patch_channels
+        for i in range(0, elements, copy.channel_width):
+            p, c = divmod(i, copy.patch_channels)
+            start = (pixel + p) * copy.channels + channel + c
+            assert start % copy.channel_width == 0
+            ends = divmod(i + copy.channel_width - 1, copy.patch_channels)
+            assert ends[0] == p or copy.patch_channels == copy.channels
+    assert found == places
+
+
+@pytest.mark.parametrize(
+    ("copy", "patch", "lanes"),
+    [
+        # Vectors of 16 bytes on both sides; a warp has whole lines of pixels.
+        (Copy("a", "f16", ((8, 64 * 3136), (3136, 1)), 64, 3136), (8, 8), 8),
+        (Copy("a", "f32", ((8, 64 * 4096), (4096, 1)), 64, 4096), (4, 4), 8),
+        # Odd planes are read element by element, whole sectors of them.
+        (Copy("a", "f16", ((8, 512 * 49), (49, 1)), 512, 49), (1, 8), 2),
+        # All of few channels: eight pixels of three are three vectors.
+        (Copy("a", "f16", ((8, 3 * 3136), (3136, 1)), 3, 3136), (8, 3), 1),
+        (Copy("a", "f16", ((8, 21 * 3136), (3136, 1)), 21, 3136), (8, 21), 1),
+        # 25 patches of channels: lanes of a narrower warp are idle less often.
+        (Copy("a", "f16", ((8, 200 * 64), (64, 1)), 200, 64), (8, 8), 4),
+    ],
+)
+def test_patches(copy: Copy, patch: tuple[int, int], lanes: int) -> None:
+    assert (copy.plane_width, copy.patch_channels) == patch
+    assert copy.lanes == lanes
+
+
+@pytest.mark.parametrize(
+    ("window", "pixels"),
+    [
+        # Every second pixel of every second row.
+        ("-y 1 -x 1 -u 2 -v 2", 2 * 14 * 14),
+        ("-y 3 -x 1 -p 1 -u 2 -v 2", 2 * 28 * 14),
+        ("-y 3 -x 3 -p 2 -q 2 -u 2 -v 2 -l 2 -j 2", 2 * 14 * 14),
+        # The pixels between them are read too.
+        ("-y 1 -x 1 -p 1 -q 1 -u 2 -v 2", 2 * 28 * 28),
+        ("-y 3 -x 3 -p 1 -q 1 -u 2 -v 2", 2 * 28 * 28),
+    ],
+)
+def test_pixels_that_no_tap_reads_are_not_copied(window: str, pixels: int) -> None:
+    spec = contraction_of_line(f"convfp16 -n 2 -c 64 -H 28 -W 28 -k 64 {window} -F 1").contraction
+    _, (copy,) = copied(spec, "a")
+    assert copy.rows == pixels
+
+
+def test_copies_before_a_kernel_are_one_launch() -> None:
+    spec = contraction_of_line(f"convfp16 {PLANES} -F 1").contraction
+    _, copies = copied(spec, "abc")
+    places = [(copy, Pointer("workspace", i)) for i, copy in enumerate(copies)]
+    (before,), (after,) = copy_launches(places), copy_launches(places, back=True)
+    rows, weights, result = (copy.blocks for copy in copies)
+    assert before.grid == (rows + weights, 1, 1)
+    assert after.grid == (result, 1, 1)
+    # The blocks of the smaller copy come first.
+    ends = [each.value for each in before.arguments if isinstance(each, Scalar)][1::2]
+    assert ends == [min(rows, weights), rows + weights]
+    assert copy_launches([]) == ()
+
+
+def test_batches_share_the_code() -> None:
+    one, two = (
+        copy_launches([(Copy("a", "f16", ((n, 12544), (196, 1)), 64, 196), Pointer("workspace"))])
+        for n in (3, 200)
+    )
+    assert [each.source for each in one] == [each.source for each in two]
+    assert one[0].grid < two[0].grid
 
 
 @pytest.mark.parametrize(
