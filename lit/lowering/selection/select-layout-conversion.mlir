@@ -2,9 +2,9 @@
 // RUN: convir-opt %s -p 'convert-conv-to-linalg,canonicalize,cse,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda}' --split-input-file --remarks 2>&1 | filecheck %s --check-prefix=REMARK
 // Operands with their channels first are copied for the template that takes neighbours.
 
-// REMARK: remark: [select-kernels] {{[a-z_.]+}} implemented: layout_conversion a{{b?}}c grouped_direct {{.*}} for cuda ({{.*}}): it computes all of the kernel; {{.*}}not sm90_grouped_direct: channels are not innermost
+// REMARK: remark: [select-kernels] {{[a-z_.]+}} implemented: layout_conversion a{{b?}}c {{(sm90_)?}}grouped_direct {{.*}} for cuda ({{.*}}): it computes all of the kernel; {{.*}}not sm90_grouped_direct: channels are not innermost
 // CHECK-LABEL: func.func @planes
-// CHECK:         kernel.region configs {cuda = "layout_conversion a{{b?}}c grouped_direct {{.*}}"} {
+// CHECK:         kernel.region configs {cuda = "layout_conversion a{{b?}}c {{(sm90_)?}}grouped_direct {{.*}}"} {
 func.func @planes(%x: tensor<33x256x56x56xf16>, %w: tensor<256x8x3x3xf16>, %init: tensor<33x256x56x56xf16>) -> tensor<33x256x56x56xf16> {
   %zero = arith.constant 0.0 : f16
   %zeros = linalg.fill ins(%zero : f16) outs(%init : tensor<33x256x56x56xf16>) -> tensor<33x256x56x56xf16>
