@@ -15,9 +15,9 @@ func.func @planes(%x: tensor<33x256x56x56xf16>, %w: tensor<256x8x3x3xf16>, %init
 // -----
 
 // What is computed behind the sum reads planes: a copy of it would be one more.
-// REMARK: remark: [select-kernels] {{[a-z_.]+}} implemented: simt_direct {{.*}}not layout_conversion: its result is computed from planes that are not copied
+// REMARK: remark: [select-kernels] {{[a-z_.]+}} implemented: {{(simt_direct|sm80_implicit_gemm)}} {{.*}}not layout_conversion: its result is computed from planes that are not copied
 // CHECK-LABEL: func.func @residual
-// CHECK:         kernel.region configs {cuda = "simt_direct
+// CHECK:         kernel.region configs {cuda = "{{(simt_direct|sm80_implicit_gemm)}}
 func.func @residual(%x: tensor<2x64x10x13xf16>, %w: tensor<64x8x3x3xf16>, %other: tensor<2x64x10x13xf16>, %init: tensor<2x64x10x13xf16>) -> tensor<2x64x10x13xf16> {
   %zero = arith.constant 0.0 : f16
   %zeros = linalg.fill ins(%zero : f16) outs(%init : tensor<2x64x10x13xf16>) -> tensor<2x64x10x13xf16>
