@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from convir.lowering.bodies.contraction.spec import Axis, Contraction, StorageType
+    from convir.lowering.kernels.cuda.launch import Argument
 
 THREADS, WARP = 128, 32
 """Of a block, and of a warp."""
@@ -157,7 +158,10 @@ def copy_launches(
     if not chosen:
         return ()
     symbol = "to_channels_first" if back else "to_channels_last"
-    parameters, calls, structs, arguments = [], [], [], []
+    parameters: list[str] = []
+    calls: list[str] = []
+    structs: list[str] = []
+    arguments: list[Argument] = []
     for i, (copy, place) in enumerate(chosen):
         structs.append(copy.problem(f"Problem{i}"))
         element = f"convir::Copied<Problem{i}>"
