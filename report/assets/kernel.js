@@ -106,11 +106,9 @@ function showCall(report, place, number, panel) {
   const program = report.programs[place];
   const node = program.nodes[number];
   const kernel = node.kernel === null ? null : report.kernels[node.kernel];
-  const close = element("button", { class: "closer", type: "button", onclick: () => {
-    panel.classList.add("empty");
-    document.getElementById(`call-${place}-${number}`).focus();
-  } }, "Close");
+  const close = element("button", { class: "closer", type: "button", onclick: () => leave(panel) }, "Close");
   panel.classList.remove("empty");
+  panel.scrollTop = 0;
   panel.replaceChildren(close, element("h3", {}, `call ${number}: ${kernel ? kernel.operation : node.kind}`));
   panel.append(factsOf(report, node, kernel), buffersOf(program, place, node));
   if (!kernel) return;

@@ -25,7 +25,7 @@ function placedRemarks(report, text, remarks) {
 
 function remarkText(remark) {
   const verb = remark.fired ? remark.verb : `not ${remark.verb}`;
-  return `${remark.fired ? "✓" : "✗"} ${remark.op} ${verb}: ${remark.reason}`;
+  return `${remark.fired ? "✓" : "✗"} ${remark.op} ${verb}: ${remark.reason.replaceAll(" -> ", " → ")}`;
 }
 
 function showStep(report, number, into) {
