@@ -18,7 +18,6 @@ from convir.report.plot import (
     grid,
     roof_line,
     svg_of,
-    text_at,
 )
 from convir.report.words import us_text
 
@@ -82,7 +81,7 @@ def memory_picture(program: Record, place: int) -> str:
         f'aria-label="{escape(label)}" viewBox="0 0 {calls} {_MEMORY_HEIGHT}" '
         f'preserveAspectRatio="none">{body}</svg>'
         f'<div class="along quiet" aria-hidden="true">{along}</div></div>'
-        f'{_caption("call →")}</figure>'
+        f"{_caption('call →')}</figure>"
     )
 
 
