@@ -69,7 +69,7 @@ def _call(report: Record, place: int, node: Record, longest: float) -> str:
 
 
 def _line(words: Sequence[str]) -> str:
-    spans = "".join(f"<span>{escape(word)}</span>" for word in words if word)
+    spans = " ".join(f"<span>{escape(word)}</span>" for word in words if word)
     return f'<span class="line quiet number">{spans}</span>'
 
 

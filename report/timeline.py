@@ -73,7 +73,7 @@ def _changed(number: int, step: Record) -> str:
     ]
     return (
         f'<li class="changed"><details class="step" id="pass-{number}" data-step="{number}">'
-        f"<summary>{''.join(parts)}</summary>{options}{_remarks(step)}{_checks(step)}"
+        f"<summary>{' '.join(parts)}</summary>{options}{_remarks(step)}{_checks(step)}"
         '<div class="ir"></div></details></li>'
     )
 
@@ -130,7 +130,7 @@ def _unchanged(number: int, step: Record) -> str:
     ir = '<div class="ir"></div>' if step["remarks"] else ""
     return (
         f'<li><details class="step same" id="pass-{number}" data-step="{number}"><summary><code>'
-        f"{escape(name)}</code>{_time(step)}{_said(step)}</summary>"
+        f"{escape(name)}</code> {_time(step)} {_said(step)}</summary>"
         f"{options}{_remarks(step)}{ir}</details></li>"
     )
 

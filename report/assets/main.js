@@ -2,7 +2,7 @@ const isWide = matchMedia("(min-width: 52.01rem)");
 
 function openTarget() {
   const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
-  if (!target) return false;
+  if (!target) return;
   for (let around = target; around; around = around.parentElement) {
     if (around.tagName === "DETAILS") around.open = true;
   }
@@ -10,7 +10,15 @@ function openTarget() {
   target.scrollIntoView({ block: target.tagName === "SECTION" ? "start" : "center" });
   const focused = target.tagName === "DETAILS" ? target.firstElementChild : target;
   focused.focus({ preventScroll: true });
-  return true;
+}
+
+// The address becomes that of a launch, to be sent to someone, once it stays chosen: browsers take
+// few changes in a row, such as those of an arrow key that is held.
+let waiting = 0;
+function address(wanted) {
+  clearTimeout(waiting);
+  if (location.hash === wanted) return;
+  waiting = setTimeout(() => history.replaceState(null, "", wanted), 400);
 }
 
 function watchGraphs(report) {
@@ -29,8 +37,7 @@ function watchGraphs(report) {
     calls.forEach((call, number) => {
       call.addEventListener("click", () => {
         choose(number);
-        // The address is that of the launch, to be sent to someone.
-        history.replaceState(null, "", `#${call.id}`);
+        address(`#${call.id}`);
       });
       call.addEventListener("keydown", (event) => {
         if (event.key !== "ArrowRight" || panel.classList.contains("empty")) return;

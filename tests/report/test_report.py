@@ -188,7 +188,7 @@ def test_measured_times_stand_beside_predicted_ones(tmp_path: Path) -> None:
     assert nodes
     assert all(node["measured"] > 0 and node["us"] > 0 for node in nodes)
     text = page.read_text()
-    assert re.search(r"<span>[\d.]+ µs measured</span><span>[\d.]+ µs predicted</span>", text)
+    assert re.search(r"<span>[\d.]+ µs measured</span> <span>[\d.]+ µs predicted</span>", text)
     assert "of the roofline" in text
     assert "measured" in str(Report(report))
 
