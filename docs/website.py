@@ -118,10 +118,13 @@ def _has_plots(report: Mapping[str, Any]) -> bool:
 def write_reports(folder: Path) -> None:
     """Write the reports, and a page that leads to them."""
     (folder / "reports").mkdir()
-    lines = ["# Reports", "", "Made when this site was built ([how](../docs/report.md)):", ""]
+    lines = ["# Reports", "", "Made when this site was built ([how](../docs/report.md))."]
     for name, (source, device) in REPORTS.items():
-        convir.explain(ROOT / source, device=device).save(folder / "reports" / f"{name}.html")
-        lines.append(f"- [{source} for {device}]({name}.html)")
+        report = convir.explain(ROOT / source, device=device)
+        report.save(folder / "reports" / f"{name}.html")
+        lines += ["", f"## {source} for {device}", "", f"[Open the report]({name}.html)"]
+        for each in report.answers:
+            lines += ["", f"**{each.question}** {each.text}"]
     (folder / "reports" / "index.md").write_text("\n".join(lines) + "\n")
 
 

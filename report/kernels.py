@@ -40,6 +40,8 @@ class Kernel:
     ir: list[int]
     decision: Decision
     codes: list[Code] = field(default_factory=list[Code])
+    warps: dict[str, int] = field(default_factory=dict[str, int])
+    """How many warps of a block are `producer` and `consumer`; empty without roles."""
 
 
 def kernel_of(
@@ -57,6 +59,12 @@ def kernel_of(
     config = config_of(function, device) or LOOPS
     ops = list(function.body.block.ops)
     decision = decision_of(function, config, machine, constants)
+    warps: dict[str, int] = {}
+    if device == CUDA:
+        # The host needs none of the kernel families.
+        from convir.report.roles import warp_roles  # noqa: PLC0415
+
+        warps = warp_roles(config)
     return Kernel(
         function.sym_name.data,
         operation_of(ops),
@@ -66,6 +74,7 @@ def kernel_of(
         origins_in(function),
         texts.of_op(function),
         decision,
+        warps=warps,
     )
 
 

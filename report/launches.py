@@ -75,11 +75,12 @@ def _line(words: Sequence[str]) -> str:
 
 def _buffers(tensors: Sequence[Record], node: Record) -> list[str]:
     """`1x8x8x64 → 1x8x8x32 float32`, and how large what is written is, and where it lies."""
-    reads = [tensors[number] for number in node["reads"]]
-    writes = [tensors[number] for number in node["writes"]]
+    reads: list[Record] = [tensors[number] for number in node["reads"]]
+    writes: list[Record] = [tensors[number] for number in node["writes"]]
     sizes = " + ".join(each["sizes"] for each in reads if each["space"] != "constant")
     made = ", ".join(each["sizes"] for each in writes)
-    types = {each["sizes"].rpartition(" ")[2] for each in (*reads, *writes)}
+    every: list[str] = [each["sizes"] for each in (*reads, *writes)]
+    types = {each.rpartition(" ")[2] for each in every}
     if len(types) == 1:
         sizes = sizes.replace(f" {types.pop()}", "")
     places = [f"{bytes_text(each['bytes'])} {_place(each)}" for each in writes]
