@@ -190,10 +190,14 @@ def build(pages: Path, site: Path) -> int:
         settings = Path(temporary) / "mkdocs.yml"
         added = {"INHERIT": str(SETTINGS), "docs_dir": str(pages), "nav": navigation(pages)}
         settings.write_text(json.dumps(added), encoding="utf-8")  # JSON is YAML.
-        command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet"]
+        # With `--quiet` warnings would not count as errors.
+        command = [sys.executable, "-m", "mkdocs", "build", "--strict"]
         command += ["--config-file", str(settings), "--site-dir", str(site.resolve())]
         quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-        return subprocess.run(command, env=quiet, check=False).returncode
+        done = subprocess.run(command, env=quiet, check=False, capture_output=True, text=True)
+        told = (done.stdout + done.stderr).splitlines()
+        sys.stderr.writelines(f"{line}\n" for line in told if not line.startswith("INFO"))
+        return done.returncode
 
 
 def main(site: Path) -> int:
