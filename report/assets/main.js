@@ -1,7 +1,10 @@
 const isWide = matchMedia("(min-width: 52.01rem)");
 
-function openTarget() {
-  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+// In a notebook the page is the text of a frame: its address is the notebook's, and stays.
+const isFramed = location.protocol === "about:";
+
+function openTarget(hash) {
+  const target = document.getElementById(decodeURIComponent(hash.slice(1)));
   if (!target) return;
   for (let around = target; around; around = around.parentElement) {
     if (around.tagName === "DETAILS") around.open = true;
@@ -17,7 +20,7 @@ function openTarget() {
 let waiting = 0;
 function address(wanted) {
   clearTimeout(waiting);
-  if (location.hash === wanted) return;
+  if (isFramed || location.hash === wanted) return;
   waiting = setTimeout(() => history.replaceState(null, "", wanted), 400);
 }
 
@@ -74,13 +77,16 @@ async function main() {
   watchSteps(report);
   watchGraphs(report);
   document.querySelectorAll(".picture").forEach(watchPicture);
-  window.addEventListener("hashchange", openTarget);
-  // A link to where the page is already changes no address.
+  window.addEventListener("hashchange", () => openTarget(location.hash));
   document.addEventListener("click", (event) => {
     const link = event.target.closest("a[href^='#']");
-    if (link && link.getAttribute("href") === location.hash) openTarget();
+    const hash = link && link.getAttribute("href");
+    // A link to where the page is already changes no address.
+    if (!link || (!isFramed && hash !== location.hash)) return;
+    event.preventDefault();
+    openTarget(hash);
   });
-  openTarget();
+  openTarget(location.hash);
   document.documentElement.dataset.ready = "true";
 }
 

@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 from functools import cache
-from html import unescape
+from html import escape, unescape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,8 @@ import convir
 from convir.runtime.bench.peers.made_networks import resnet50_v1_5
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from convir.report.explain import Report
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -39,6 +41,8 @@ FLAGS = (
 DEADLINE_S = 120
 WIDE = 1280
 """Pixels."""
+SIZE = 'style="width:1200px;height:700px"'
+"""Of a frame."""
 
 DRIVER = """
 <script>
@@ -117,9 +121,9 @@ async function drive() {
   found.edges = document.querySelectorAll(".graph > svg path").length;
   found.wide = document.documentElement.scrollWidth > document.documentElement.clientWidth;
   found.errors = errors;
-  document.body.innerHTML = "";
-  const told = { id: "found", textContent: JSON.stringify(found) };
-  document.body.append(Object.assign(document.createElement("pre"), told));
+  const told = Object.assign(document.createElement("pre"), { id: "found" });
+  told.textContent = JSON.stringify(found);
+  parent.document.body.replaceChildren(told);  // The page itself, or a notebook around it.
 }
 addEventListener("load", drive);
 </script>
@@ -133,12 +137,19 @@ def report_of(device: str) -> Report:
     return convir.explain(EXAMPLES / "backward_data_1x1.mlir", device=device)
 
 
-def driven(report: Report, folder: Path, width: int = WIDE, before: str = "") -> dict[str, Any]:
-    """What a browser finds on the page of a report."""
+def driven(
+    report: Report,
+    folder: Path,
+    width: int = WIDE,
+    before: str = "",
+    around: Callable[[str], str] = str,
+) -> dict[str, Any]:
+    """What a browser finds on the page of a report, with what stands `around` it."""
     assert BROWSER is not None
     page = folder / "page.html"
     driver = DRIVER.replace("BEFORE", before)
-    page.write_text(report.html().replace("<style>", f"{driver}<style>", 1), encoding="utf-8")
+    text = report.html().replace("<style>", f"{driver}<style>", 1)
+    page.write_text(around(text), encoding="utf-8")
     own = (f"--user-data-dir={folder / 'profile'}", f"--window-size={width},900")
     command = [BROWSER, *FLAGS, *own, page.as_uri()]
     done = subprocess.run(command, capture_output=True, timeout=DEADLINE_S, check=True)
@@ -184,6 +195,19 @@ def test_a_network_is_whole(device: str, tmp_path: Path) -> None:
     assert found["fetched"] == []
     assert len(found["texts"]) == len(report.data["programs"][0]["nodes"])
     assert all("The input that it comes from" in text for text in found["texts"])
+
+
+def in_a_notebook(page: str) -> str:
+    return f'<meta charset="utf-8"/><body><iframe {SIZE} srcdoc="{escape(page)}"></iframe></body>'
+
+
+def test_links_work_in_a_notebook(tmp_path: Path) -> None:
+    """The address of a frame's text is that of what is around it."""
+    found = driven(report_of("host"), tmp_path, around=in_a_notebook)
+    assert found["errors"] == []
+    assert found["broken"] == []
+    assert found["diffs"] > 0
+    assert all(found["keys"].values()), found["keys"]
 
 
 def test_a_launch_shows_candidates_code_and_input(tmp_path: Path) -> None:
