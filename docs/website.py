@@ -118,10 +118,13 @@ def _has_plots(report: Mapping[str, Any]) -> bool:
 def write_reports(folder: Path) -> None:
     """Write the reports, and a page that leads to them."""
     (folder / "reports").mkdir()
-    lines = ["# Reports", "", "Made when this site was built ([how](../docs/report.md)):", ""]
+    lines = ["# Reports", "", "Made when this site was built ([how](../docs/report.md))."]
     for name, (source, device) in REPORTS.items():
-        convir.explain(ROOT / source, device=device).save(folder / "reports" / f"{name}.html")
-        lines.append(f"- [{source} for {device}]({name}.html)")
+        report = convir.explain(ROOT / source, device=device)
+        report.save(folder / "reports" / f"{name}.html")
+        lines += ["", f"## {source} for {device}", "", f"[Open the report]({name}.html)"]
+        for each in report.answers:
+            lines += ["", f"**{each.question}** {each.text}"]
     (folder / "reports" / "index.md").write_text("\n".join(lines) + "\n")
 
 
@@ -187,10 +190,14 @@ def build(pages: Path, site: Path) -> int:
         settings = Path(temporary) / "mkdocs.yml"
         added = {"INHERIT": str(SETTINGS), "docs_dir": str(pages), "nav": navigation(pages)}
         settings.write_text(json.dumps(added), encoding="utf-8")  # JSON is YAML.
-        command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet"]
+        # With `--quiet` warnings would not count as errors.
+        command = [sys.executable, "-m", "mkdocs", "build", "--strict"]
         command += ["--config-file", str(settings), "--site-dir", str(site.resolve())]
         quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-        return subprocess.run(command, env=quiet, check=False).returncode
+        done = subprocess.run(command, env=quiet, check=False, capture_output=True, text=True)
+        told = (done.stdout + done.stderr).splitlines()
+        sys.stderr.writelines(f"{line}\n" for line in told if not line.startswith("INFO"))
+        return done.returncode
 
 
 def main(site: Path) -> int:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from convir.passes.manager.quantities import flops_change, flops_text
 from convir.report.figures import time_of
-from convir.report.words import us_text
+from convir.report.shares import shares_of
+from convir.report.words import arrows, us_text
 
 if TYPE_CHECKING:
     from convir.report.collect import Record
@@ -20,6 +21,7 @@ _SCATTER_PASSES = (
     "convert-strided-insert-slice-to-generic",
 )
 _MOST = 4
+_MOST_CALLS = 6
 _MULTIPLY_ADD = 2
 """FLOPs."""
 _ONE = 1.005
@@ -52,7 +54,7 @@ def _zeros(report: Record) -> list[Answer]:
             f"{_pass(step)} removed {count:,} multiply-adds, {(before - after) / before:.0%} of "
             f"all: {flops_change(before, after)}{f'. It says: {why}' if why else ''}."
         )
-        found.append(Answer(question, text, f"pass-{number}"))
+        found.append(Answer(question, arrows(text), f"pass-{number}"))
     if found or not report["steps"]:
         return found[:_MOST]
     total = flops_text(report["steps"][0]["flops"][0])
@@ -63,15 +65,16 @@ def _scatters(report: Record) -> list[Answer]:
     """The refusals of passes that remove scatters, the last word on each op."""
     last: dict[tuple[str, str], Answer] = {}
     question = "Why did a scatter stay?"
-    for number, step in enumerate(report["steps"]):
-        if _pass(step) not in _SCATTER_PASSES:
-            continue
+    asked = [(i, step) for i, step in enumerate(report["steps"]) if _pass(step) in _SCATTER_PASSES]
+    for number, step in asked:
         for remark in step["remarks"]:
             if remark["fired"] or remark["op"] not in SCATTERS:
                 continue
             place = f" at {remark['origin']}" if remark["origin"] else ""
             text = f"{remark['op']}{place}: {remark['reason']} ({_pass(step)})."
             last[remark["op"], remark["origin"]] = Answer(question, text, f"pass-{number}")
+    if asked and not last:
+        return [Answer(question, "No pass that removes scatters refused one.", "passes")]
     return [*last.values()][:_MOST]
 
 
@@ -85,33 +88,55 @@ def _timed(report: Record) -> list[tuple[int, Record]]:
 
 
 def _slowest(report: Record) -> list[Answer]:
-    timed = _timed(report)
-    if not timed:
+    """The kernel whose calls take most time together, and the longest call if it is another's."""
+    shares = shares_of(report)
+    if not shares:
         return []
-    place, node = max(timed, key=lambda each: time_of(each[1]))
-    total = sum(time_of(each) for _, each in timed)
-    times = time_of(node) / node["floor"] if node["floor"] else 0.0
-    how = "measured" if node["measured"] else "predicted"
+    question = "Which kernel takes most time, and how far is it from its floor?"
+    total = sum(each.us for each in shares)
+    share = shares[0]
+    place, longest = max(_timed(report), key=lambda each: time_of(each[1]))
+    call = f"call-{place}-{longest['number']}"
+    if len(share.calls) == 1 or not share.floor:
+        return [Answer(question, f"{_took(report, longest, total)}.", call)]
+    numbers = ", ".join(str(node["number"]) for _, node in share.calls[:_MOST_CALLS])
+    numbers += ", …" if len(share.calls) > _MOST_CALLS else ""
     text = (
-        f"Call {node['number']}, {_operation(report, node)}: {us_text(time_of(node))} {how}, "
-        f"{time_of(node) / total:.0%} of all. Its floor is {us_text(node['floor'])}, bound by "
-        f"{node['bound']}: it takes {times:.2f} times that."
+        f"{share.what} on {share.config}: {us_text(share.us)} {_how(longest)} in "
+        f"{len(share.calls)} calls ({numbers}), {share.us / total:.0%} of all. Their floor is "
+        f"{us_text(share.floor)}: they take {share.us / share.floor:.2f} times that."
     )
     return [
-        Answer(
-            "Which kernel takes most time, and how far is it from its floor?",
-            text,
-            f"call-{place}-{node['number']}",
-        )
+        Answer(question, text, "share-0"),
+        Answer(question, f"The longest call is {_took(report, longest, total, 'call')}.", call),
     ]
 
 
+def _took(report: Record, node: Record, total: float, word: str = "Call") -> str:
+    """What one call takes, beside its floor."""
+    text = (
+        f"{word} {node['number']}, {_operation(report, node)}: {us_text(time_of(node))} "
+        f"{_how(node)}, {time_of(node) / total:.0%} of all"
+    )
+    if not node["floor"]:
+        return text
+    return (
+        f"{text}. Its floor is {us_text(node['floor'])}, bound by {node['bound']}: it takes "
+        f"{time_of(node) / node['floor']:.2f} times that"
+    )
+
+
+def _how(node: Record) -> str:
+    return "measured" if node["measured"] else "predicted"
+
+
 def _next_best(report: Record) -> list[Answer]:
-    """About the slowest launch that had a choice."""
-    for place, node in sorted(_timed(report), key=lambda each: -time_of(each[1])):
-        if node["kernel"] is None:
+    """About the slowest kernel that had a choice."""
+    for share in shares_of(report):
+        if share.kernel is None:
             continue
-        kernel = report["kernels"][node["kernel"]]
+        place, node = share.calls[0]
+        kernel = report["kernels"][share.kernel]
         decision = kernel["decision"]
         others = [each for each in decision["candidates"] if not each["chosen"]]
         if not others or not decision["us"]:

@@ -17,12 +17,14 @@ from convir.lowering.implementations import GEMM, config_of
 from convir.lowering.pipeline import lowering_passes
 from convir.passes.manager.pass_manager import Timing, apply_passes
 from convir.passes.manager.remarks import collect
-from convir.report.kernels import code_of, kernel_of
+from convir.report.codes import CodeReader
+from convir.report.kernels import kernel_of
 from convir.report.measure import measured_calls
 from convir.report.programs import calls_in, ends_of, graph_of
 from convir.report.recorder import Recorder, Step
 from convir.report.roofs import bytes_of_us, floor_of, flops_of_us, machine_of, name_of
 from convir.report.texts import Texts, origin_of
+from convir.runtime.cache.object_cache import private_records
 from convir.runtime.program import Gemm, Launch, Space
 from convir.runtime.read_program import read_program
 
@@ -109,7 +111,15 @@ class Collector:
         with collect() as remarks:
             recorder = self.start(module, remarks, timing)
             watching = (recorder, *instruments)
-            apply_passes(new_context(), module, passes, instruments=watching, timing=timing)
+            # A compile verifies none of its own passes, either.
+            apply_passes(
+                new_context(),
+                module,
+                passes,
+                instruments=watching,
+                timing=timing,
+                verify_each=bool(instruments),
+            )
         self.lower(module, workspace_bytes, instruments)
 
     def lower(
@@ -133,7 +143,9 @@ class Collector:
         if self._recorder is None:
             raise RuntimeError("a report begins with `start`")
         device, timing = self.device, Timing()
-        lowering = lowering_passes(device.kind, workspace_bytes, device.gpu)[done:]
+        lowering = lowering_passes(device.kind, workspace_bytes, device.gpu, private_records())[
+            done:
+        ]
         watching = (self._recorder, *instruments)
         context = new_context()
         try:
@@ -205,9 +217,13 @@ class Collector:
     def _programs(self, module: ModuleOp) -> list[Record]:
         functions = [op for op in module.ops if isinstance(op, FuncOp)]
         lowered = [op for op in functions if rt.PROGRAM_ATTR in op.attributes]
-        return [self._program(module, op) for op in lowered]
+        reader = CodeReader(module, self.machine, self.texts)
+        try:
+            return [self._program(module, op, reader) for op in lowered]
+        finally:
+            reader.finish()
 
-    def _program(self, module: ModuleOp, function: FuncOp) -> Record:
+    def _program(self, module: ModuleOp, function: FuncOp, reader: CodeReader) -> Record:
         program = read_program(module, function.sym_name.data)
         ops = calls_in(function)
         graph = graph_of(program, ops)
@@ -219,7 +235,7 @@ class Collector:
             callee = call.kernel if isinstance(call, Launch) else None
             if isinstance(call, Gemm) and library:
                 callee = library.pop(0)
-            found = None if callee is None else self._kernel(callee, call, module)
+            found = None if callee is None else self._kernel(callee, call, reader)
             nodes.append({"number": number, **self._node(call, op, found)})
             nodes[-1] |= {"measured": times[number], **asdict(graph.calls[number])}
         return {
@@ -249,14 +265,14 @@ class Collector:
         ]
         return [each for each in called if config_of(each, self.device.kind) == GEMM]
 
-    def _kernel(self, callee: kernel.FuncOp, call: Call, module: ModuleOp) -> Kernel:
+    def _kernel(self, callee: kernel.FuncOp, call: Call, reader: CodeReader) -> Kernel:
         name = callee.sym_name.data
         if name not in self._kernels:
             inputs = call.inputs if isinstance(call, Launch) else ()
             constants = tuple(i for i, x in enumerate(inputs) if x.space is Space.CONSTANT)
             found = kernel_of(callee, self.machine, constants, self.texts)
             if found.config != GEMM:
-                found.codes = code_of(callee, module, self.machine, self.texts)
+                found.codes = reader.read(callee)
             self._kernels[name] = found
         return self._kernels[name]
 

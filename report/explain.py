@@ -11,7 +11,7 @@ from convir.api.arguments import check_fraction, check_pipeline, check_shapes, c
 from convir.api.build import Build
 from convir.api.sources import source_of
 from convir.lowering.kernels.target import named, names
-from convir.report.answers import answers
+from convir.report.answers import Answer, answers
 from convir.report.collect import Collector
 from convir.report.page import page_of
 from convir.runtime.devices import CUDA, Device, find_device
@@ -39,7 +39,12 @@ class Report:
 
     def __str__(self) -> str:
         """The answers to what a reader asks first."""
-        return "\n".join(f"{each.question} {each.text}" for each in answers(self.data))
+        return "\n".join(f"{each.question} {each.text}" for each in self.answers)
+
+    @property
+    def answers(self) -> list[Answer]:
+        """What a reader asks first, with what this report says to it."""
+        return answers(self.data)
 
     def html(self) -> str:
         """The report as one page that needs nothing else."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from html import escape
+from math import sqrt
 from typing import TYPE_CHECKING
 
 from convir.passes.manager.quantities import bytes_text
@@ -17,7 +18,6 @@ from convir.report.plot import (
     grid,
     roof_line,
     svg_of,
-    text_at,
 )
 from convir.report.words import us_text
 
@@ -26,10 +26,14 @@ if TYPE_CHECKING:
 
     from convir.report.collect import Record
 
-_MEMORY_WIDTH, _MEMORY_HEIGHT, _MEMORY_LEFT, _AXIS = 900, 300, 64, 20
-_HUES = 12
+_MEMORY_HEIGHT = 1000
+"""Of its own units; a page stretches the picture."""
+_LEAST = 3
+"""So high is a box at least."""
+_TICKS = 5
 _GOLDEN = 137.5
 """Degrees between the hues of neighbours."""
+_LARGEST_MARK, _SMALLEST_MARK = 9.0, 3.0
 
 
 def memory_picture(program: Record, place: int) -> str:
@@ -41,37 +45,68 @@ def memory_picture(program: Record, place: int) -> str:
     """
     boxes = [x for x in program["tensors"] if x["space"].startswith("arena")]
     calls, size = max(1, len(program["nodes"])), max(1, program["arenaBytes"])
-    across = (_MEMORY_WIDTH - _MEMORY_LEFT - 4) / calls
-    up = (_MEMORY_HEIGHT - 2 * _AXIS) / size
-    base = _MEMORY_HEIGHT - _AXIS
-    parts = [
-        text_at(_MEMORY_LEFT - 6, _AXIS + 4, bytes_text(size), "end"),
-        text_at(_MEMORY_LEFT - 6, base, "0", "end"),
-        text_at(_MEMORY_LEFT, _MEMORY_HEIGHT - 4, "call 0", "start"),
-        text_at(_MEMORY_WIDTH - 4, _MEMORY_HEIGHT - 4, f"call {calls - 1}", "end"),
-        f'<line class="grid" x1="{_MEMORY_LEFT}" y1="{base}" x2="{_MEMORY_WIDTH}" y2="{base}"/>',
-    ]
+    parts: list[str] = []
     for number, box in enumerate(boxes):
-        x = _MEMORY_LEFT + box["first"] * across
-        width = max(1.0, (box["last"] - box["first"] + 1) * across)
-        height = max(1.0, box["bytes"] * up)
-        y = base - box["offset"] * up - height
+        height = max(_LEAST, box["bytes"] * _MEMORY_HEIGHT / size)
+        y = _MEMORY_HEIGHT - box["offset"] * _MEMORY_HEIGHT / size - height
         title = (
-            f"{box['name']}: {box['sizes']}, {bytes_text(box['bytes'])} at {box['offset']}, "
+            f"{box['name']}: {box['sizes']}, {bytes_text(box['bytes'])} at {box['offset']:,}, "
             f"calls {box['first']} to {box['last']}"
         )
         kind = "workspace" if "workspace" in box["space"] else "buffer"
         hue = number * _GOLDEN % 360
         parts.append(
             f'<a href="#call-{place}-{box["first"]}" aria-label="{escape(title)}">'
-            f'<rect class="{kind}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" '
-            f'height="{height:.1f}" fill="hsl({hue:.0f} 55% 55%)"><title>{escape(title)}</title>'
-            "</rect></a>"
+            f'<rect class="{kind}" x="{box["first"]}" y="{y:.1f}" '
+            f'width="{box["last"] - box["first"] + 1}" height="{height:.1f}" '
+            f'fill="hsl({hue:.0f} 55% 55%)"><title>{escape(title)}</title></rect></a>'
         )
-    label = f"The arena of {bytes_text(program['arenaBytes'])} over {calls} calls"
-    svg = svg_of("memory", (_MEMORY_WIDTH, _MEMORY_HEIGHT), parts, label)
-    # Its boxes are links, which an image would hide.
-    return svg.replace('role="img"', 'role="group"', 1)
+    label = (
+        f"The arena of {bytes_text(program['arenaBytes'])} over {calls} calls; "
+        "arrow keys go from buffer to buffer"
+    )
+    body = "\n".join(parts)
+    up = "".join(
+        f'<span style="bottom:{100 * tick / size:.1f}%">{bytes_text(tick) if tick else 0}</span>'
+        for tick in _ticks(size)
+    )
+    along = "".join(
+        f'<span style="left:{100 * (tick + 0.5) / calls:.1f}%">{tick}</span>'
+        for tick in _ticks(calls - 1)
+    )
+    return (
+        '<figure class="picture"><div class="arena">'
+        f'<div class="up quiet" aria-hidden="true">{up}</div>'
+        '<svg xmlns="http://www.w3.org/2000/svg" class="memory" role="group" '
+        f'aria-label="{escape(label)}" viewBox="0 0 {calls} {_MEMORY_HEIGHT}" '
+        f'preserveAspectRatio="none">{body}</svg>'
+        f'<div class="along quiet" aria-hidden="true">{along}</div></div>'
+        f"{_caption('call →')}</figure>"
+    )
+
+
+def most_alive(program: Record) -> tuple[int, int]:
+    """The most bytes of the arena that are alive in one call, and its number."""
+    boxes = [x for x in program["tensors"] if x["space"].startswith("arena")]
+    alive = [
+        sum(box["bytes"] for box in boxes if box["first"] <= number <= box["last"])
+        for number in range(len(program["nodes"]))
+    ]
+    most = max(alive, default=0)
+    return most, alive.index(most) if alive else 0
+
+
+def _ticks(most: int) -> list[int]:
+    """Round numbers from 0 to `most`."""
+    scale = 10 ** (len(str(max(1, most))) - 1)
+    steps = [max(1, part * scale // 10) for part in (1, 2, 5, 10, 20, 50)]
+    step = next((each for each in steps if most // each < _TICKS), steps[-1])
+    return [*range(0, most + 1, step)]
+
+
+def _caption(axis: str) -> str:
+    """Says what the mark is that is pointed at, or has the focus."""
+    return f'<figcaption class="quiet" data-axis="{axis}">{axis}</figcaption>'
 
 
 def roofline_picture(
@@ -94,18 +129,24 @@ def roofline_picture(
     parts = grid(x, y, "GFLOP/s")
     for element, roof in roofs.items():
         parts += roof_line(x, y, roof["gflops"], roof["gbytes"], f"{element} roof")
+    longest = max(time_of(node) for _, node in nodes)
     for (place, node), (intensity, rate), element in zip(nodes, dots, elements, strict=True):
+        grown = (_LARGEST_MARK - _SMALLEST_MARK) * sqrt(time_of(node) / longest)
         title = (
             f"call {node['number']}, {element}: {rate:.4g} GFLOP/s, {us_text(time_of(node))}, "
             f"{node['floor'] / time_of(node):.0%} of the roofline"
         )
         parts.append(
             f'<a href="#call-{place}-{node["number"]}" aria-label="{escape(title)}">'
-            f'<circle class="mark of-convir" cx="{x.at(intensity)}" cy="{y.at(rate)}" r="5">'
+            f'<circle class="mark of-convir" cx="{x.at(intensity)}" cy="{y.at(rate)}" '
+            f'r="{_SMALLEST_MARK + grown:.1f}">'
             f"<title>{escape(title)}</title></circle></a>"
         )
-    svg = svg_of("roofline", (WIDTH, HEIGHT), parts, "GFLOP/s of each launch over FLOPs of a byte")
-    return svg.replace('role="img"', 'role="group"', 1)
+    label = "GFLOP/s of each launch over FLOPs of a byte; arrow keys go from launch to launch"
+    # Its marks are links, which an image would hide.
+    svg = svg_of("roofline", (WIDTH, HEIGHT), parts, label).replace('role="img"', 'role="group"', 1)
+    caption = _caption("The larger a mark, the longer its launch takes.")
+    return f'<figure class="picture">{svg}{caption}</figure>'
 
 
 def time_of(node: Record) -> float:

@@ -7,42 +7,23 @@ from math import prod
 from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects.builtin import FixedBitwidthType, TensorType
-from xdsl.utils.exceptions import PassFailedException
 
 from convir.analysis.contraction import ContractionDims, contraction_dims
 from convir.analysis.cost import Cost, cost_of
 from convir.analysis.refusal import Refusal
 from convir.analysis.structured import structured
-from convir.dialects.diagnostics import DiagnosticError, one_line
 from convir.lowering.implementations import CUDA, HOST, LOOPS, config_of
 from convir.lowering.kernels.host.target import CpuTarget
 from convir.report.candidates import Decision, decision_of
+from convir.report.codes import Code
 from convir.report.texts import origins_in
-from convir.runtime.compile_error import CompileError
 
 if TYPE_CHECKING:
-    from xdsl.dialects.builtin import ModuleOp
     from xdsl.ir import Operation
 
     from convir.dialects.kernel import ops as kernel
-    from convir.lowering.kernels.cuda.launch import CudaKernel
     from convir.report.roofs import Machine
     from convir.report.texts import Texts
-
-MOST_CODE = 400_000
-"""Characters of one kernel's code that are shown; what is behind them is left out, which it says"""
-MOST_MACHINE_CODE = 60_000
-"""Likewise of its machine code, which a page has to hold for all kernels of a network."""
-
-
-@dataclass
-class Code:
-    """A kernel's code in one language."""
-
-    language: str
-    """`LLVM IR`, `assembly`, `CUDA C++`, `SASS`."""
-    text: list[int]
-    """Numbers of lines."""
 
 
 @dataclass
@@ -59,6 +40,8 @@ class Kernel:
     ir: list[int]
     decision: Decision
     codes: list[Code] = field(default_factory=list[Code])
+    warps: dict[str, int] = field(default_factory=dict[str, int])
+    """How many warps of a block are `producer` and `consumer`; empty without roles."""
 
 
 def kernel_of(
@@ -76,6 +59,12 @@ def kernel_of(
     config = config_of(function, device) or LOOPS
     ops = list(function.body.block.ops)
     decision = decision_of(function, config, machine, constants)
+    warps: dict[str, int] = {}
+    if device == CUDA:
+        # The host needs none of the kernel families.
+        from convir.report.roles import warp_roles  # noqa: PLC0415
+
+        warps = warp_roles(config)
     return Kernel(
         function.sym_name.data,
         operation_of(ops),
@@ -85,56 +74,7 @@ def kernel_of(
         origins_in(function),
         texts.of_op(function),
         decision,
-    )
-
-
-def code_of(
-    function: kernel.FuncOp, module: ModuleOp, machine: Machine, texts: Texts
-) -> list[Code]:
-    """The code of a kernel, which is none for a library's call.
-
-    Args:
-        function: the kernel.
-        module: it stands there, with who calls it.
-        machine: what it is for.
-        texts: takes the code.
-    """
-    from convir.lowering.kernel_code import cuda_kernel_code, host_kernel_code  # noqa: PLC0415
-    from convir.report.machine_code import assembly_of, sass_of  # noqa: PLC0415
-
-    try:
-        if isinstance(machine, CpuTarget):
-            launch = host_kernel_code(module, function, machine)
-            if launch is None:
-                return []
-            ir = launch.ir
-            sources = {"LLVM IR": ir}
-            machine_code = {"assembly": assembly_of(ir, launch, machine)}
-        else:
-            plan = cuda_kernel_code(module, function, machine)
-            sources = {"CUDA C++": "\n".join(map(_launched, plan.kernels))}
-            machine_code = {"SASS": sass_of(plan, machine.arch)}
-    except (DiagnosticError, PassFailedException, CompileError) as error:
-        return [Code("code", texts.of_text(f"there is none: {one_line(error)}"))]
-    shown = [(language, text, MOST_CODE) for language, text in sources.items()]
-    shown += [(language, text, MOST_MACHINE_CODE) for language, text in machine_code.items()]
-    return [
-        Code(language, texts.of_text(_cut(text, most))) for language, text, most in shown if text
-    ]
-
-
-def _cut(text: str, most: int) -> str:
-    """A text, or its beginning, which says so."""
-    left = len(text) - most
-    return text if left <= 0 else f"{text[:most]}\n… and {left} characters more"
-
-
-def _launched(kernel: CudaKernel) -> str:
-    """The source of one launch, below its sizes."""
-    grid, block = ("x".join(map(str, sizes)) for sizes in (kernel.grid, kernel.block))
-    return (
-        f"// {kernel.symbol}: grid {grid}, block {block}, "
-        f"{kernel.shared_bytes} bytes of shared memory\n{kernel.source}"
+        warps=warps,
     )
 
 

@@ -12,10 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from convir.lowering.implementations import GEMM
-from convir.lowering.kernels.cuda.config import WithRoles
-from convir.lowering.kernels.cuda.old_spelling import read_config
 from convir.lowering.kernels.host.target import CpuTarget
-from convir.lowering.kernels.registry import family_of
 from convir.report.kernels import kernel_of
 from convir.report.programs import ends_of
 from convir.report.roofs import floor_of, machine_of, name_of
@@ -115,8 +112,7 @@ class _Describer:
             operation, flops, us = found.operation, found.flops, found.decision.us
             name = f"@{found.name} {operation}"
             rest = {"config": found.config, "origins": found.origins}
-            if not isinstance(self.machine, CpuTarget):
-                rest |= warp_roles(found.config)
+            rest |= {"warp_roles": found.warps} if found.warps else {}
         elif isinstance(call, Gemm):
             flops, us = _MULTIPLY_ADD * call.m * call.n * call.k * call.batch, None
             element = call.a.dtype.name.replace("float", "f")
@@ -146,16 +142,6 @@ class _Describer:
             found = kernel_of(call.kernel, self.machine, constants, Texts())
             self._kernels[call.kernel] = found
         return found
-
-
-def warp_roles(config: str) -> Record:
-    """The warps of a block with roles, where a kernel has them."""
-    family = family_of(config)
-    parsed = None if family is None else family.parse(read_config(config))
-    if not isinstance(parsed, WithRoles):
-        return {}
-    producers, consumers = parsed.roles
-    return {"warp_roles": {"producer": producers, "consumer": consumers}}
 
 
 def _type(buffer: Buffer) -> str:

@@ -14,3 +14,8 @@ def us_text(us: float | None) -> str:
     if us >= _THOUSAND:
         return f"{us / _THOUSAND:.3g} ms"
     return f"{us:.3g} µs" if us >= 1 else f"{us:.2f} µs"
+
+
+def arrows(text: str) -> str:
+    """A text of figures with arrows as people write them."""
+    return text.replace(" -> ", " → ")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import shutil
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -64,9 +65,31 @@ def test_what_a_build_makes_is_there(pages: Path) -> None:
     ).read_text(encoding="utf-8")
 
 
-def test_the_site_is_built_and_asks_for_nothing(pages: Path, tmp_path: Path) -> None:
+def require_mkdocs() -> None:
     if find_spec("mkdocs") is None or find_spec("material") is None:
         pytest.skip("mkdocs-material is not installed: pip install '.[docs]'")
+
+
+@pytest.mark.parametrize("link", ["docs/tour.md#nowhere", "docs/nowhere.md"])
+def test_a_broken_link_fails_the_build(
+    link: str, pages: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    require_mkdocs()
+    broken = tmp_path / "pages"
+    shutil.copytree(pages, broken)
+    with (broken / "README.md").open("a", encoding="utf-8") as page:
+        page.write(f"\n[broken]({link})\n")
+    assert WEBSITE.build(broken, tmp_path / "site") != 0
+    assert link.rpartition("/")[2] in capfd.readouterr().err
+
+
+def test_reports_are_introduced_by_their_answers(pages: Path) -> None:
+    text = (pages / "reports" / "index.md").read_text(encoding="utf-8")
+    assert "**Which pass removed multiplications by zero, and how many?** swap-strided" in text
+
+
+def test_the_site_is_built_and_asks_for_nothing(pages: Path, tmp_path: Path) -> None:
+    require_mkdocs()
     site = tmp_path / "site"
     assert WEBSITE.build(pages, site) == 0
     for page in site.rglob("*.html"):

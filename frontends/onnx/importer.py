@@ -158,7 +158,7 @@ def _import_nodes(graph: Graph, nodes: Sequence[Node], refusals: Refusals) -> No
     for node in nodes:
         if node in graph.taken.values():
             continue
-        graph.emit.location = NameLoc(StringAttr(node.name or node.op), graph.place)
+        graph.emit.location = NameLoc(StringAttr(node.title), graph.place)
         if not graph.lost.isdisjoint(names_read(node)):
             graph.lost.update(node.outputs)
             for error in _unknown_operators(graph, node):

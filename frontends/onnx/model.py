@@ -46,6 +46,11 @@ class Node:
         """What errors call it: its name, or that of its result."""
         return self.name or next(iter(self.outputs), "")
 
+    @property
+    def title(self) -> str:
+        """What remarks and reports call it: its name, or its operator and its result."""
+        return self.name or f"{self.op} {self.label}".rstrip()
+
     def __str__(self) -> str:
         return f"node '{self.label}' ({self.op})"
 

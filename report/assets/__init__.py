@@ -6,7 +6,16 @@ from functools import cache
 from importlib.resources import files
 
 STYLES = ("base.css", "report.css")
-SCRIPTS = ("inflate.js", "text.js", "diff.js", "steps.js", "graph.js", "kernel.js", "main.js")
+SCRIPTS = (
+    "inflate.js",
+    "text.js",
+    "diff.js",
+    "steps.js",
+    "rove.js",
+    "graph.js",
+    "kernel.js",
+    "main.js",
+)
 """In the order in which they stand in the page, as one script."""
 
 

@@ -93,13 +93,26 @@ function diffRows(a, b) {
   return rows;
 }
 
-// What two lines do not share, from their first to their last difference.
+const wordsOf = (line) => line.match(/[%@!]?[\w.$-]+|\s+|./g) || [];
+
+// The ranges of two lines that they do not share, word by word.
 function differing(left, right) {
-  let start = 0;
-  const least = Math.min(left.length, right.length);
-  while (start < least && left[start] === right[start]) start += 1;
-  let end = 0;
-  const same = () => left[left.length - 1 - end] === right[right.length - 1 - end];
-  while (end < least - start && same()) end += 1;
-  return { start, left: left.length - end, right: right.length - end };
+  const [a, b] = [wordsOf(left), wordsOf(right)];
+  const pairs = sameLines(a.map(unnumbered), b.map(unnumbered));
+  const shared = [new Set(pairs.map(([i]) => i)), new Set(pairs.map(([, j]) => j))];
+  return { left: rangesOf(a, shared[0]), right: rangesOf(b, shared[1]) };
+}
+
+function rangesOf(words, shared) {
+  const ranges = [];
+  let at = 0;
+  words.forEach((word, number) => {
+    const last = ranges[ranges.length - 1];
+    if (!shared.has(number)) {
+      if (last && last[1] === at) last[1] += word.length;
+      else ranges.push([at, at + word.length]);
+    }
+    at += word.length;
+  });
+  return ranges;
 }

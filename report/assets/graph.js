@@ -29,19 +29,26 @@ function drawEdges(graph, program) {
     return { out: box.top - top + box.height * 0.65, into: box.top - top + box.height * 0.35 };
   });
   svg.setAttribute("width", width);
-  svg.setAttribute("height", graph.scrollHeight);
+  svg.setAttribute("height", graph.offsetHeight);
   svg.replaceChildren(...edges.map((edge) => {
     const path = document.createElementNS(SVG, "path");
     const x = width - 6 - edge.lane * LANE;
     const [from, to] = [middles[edge.from].out, middles[edge.to].into];
     const bend = Math.min(6, Math.abs(to - from) / 2);
-    path.setAttribute("d", `M${width} ${from}H${x}q-4 0 -4 ${bend}V${to - bend}q0 ${bend} 4 ${bend}H${width}`);
-    path.dataset.from = edge.from;
-    path.dataset.to = edge.to;
+    const line = `M${width} ${from}H${x}q-4 0 -4 ${bend}V${to - bend}q0 ${bend} 4 ${bend}H${width - 1}`;
+    path.setAttribute("d", `${line}m-4 -3l4 3l-4 3`);
+    // What a pointer meets is wider than the line.
+    const near = document.createElementNS(SVG, "path");
+    near.setAttribute("d", line);
+    near.classList.add("near");
+    const both = document.createElementNS(SVG, "g");
+    both.dataset.from = edge.from;
+    both.dataset.to = edge.to;
     const title = document.createElementNS(SVG, "title");
-    title.textContent = placeOf(program.tensors[edge.number]);
-    path.append(title);
-    return path;
+    title.textContent = `${placeOf(program.tensors[edge.number])}, from call ${edge.from} to call ${edge.to}`;
+    both.append(title, path, near);
+    both.addEventListener("click", () => calls[edge.to].click());
+    return both;
   }));
 }
 
@@ -51,7 +58,7 @@ function placeOf(tensor) {
 }
 
 function lightEdges(graph, number) {
-  for (const path of graph.querySelectorAll("path")) {
-    path.classList.toggle("lit", path.dataset.from === String(number) || path.dataset.to === String(number));
+  for (const edge of graph.querySelectorAll("g")) {
+    edge.classList.toggle("lit", edge.dataset.from === String(number) || edge.dataset.to === String(number));
   }
 }

@@ -6,6 +6,7 @@ function row(...cells) {
 function factsOf(report, node, kernel) {
   const facts = [
     ["config", kernel ? kernel.config : node.kind],
+    ["warps of a block", kernel ? rolesOf(kernel) : null],
     ["predicted", microseconds(node.us)],
     ["measured", node.measured === null ? null : microseconds(node.measured)],
     ["floor", `${microseconds(node.floor)}, bound by ${node.bound}`],
@@ -19,6 +20,11 @@ function factsOf(report, node, kernel) {
     if (value !== null) list.append(element("dt", {}, key), element("dd", {}, value));
   }
   return list;
+}
+
+function rolesOf(kernel) {
+  const roles = Object.entries(kernel.warps).map(([role, count]) => `${count} ${role}${count > 1 ? "s" : ""}`);
+  return roles.join(", ") || null;
 }
 
 function shareOf(node) {
@@ -41,7 +47,7 @@ function candidatesOf(kernel) {
       const lost = each.refusal ? `not legal: ${each.refusal}`
         : times === null ? "" : times < 1 ? `${times.toFixed(2)}×: a record, or a part of the kernel, decided`
           : `${times.toFixed(times < 10 ? 2 : 0)}× as long`;
-      const line = row([each.config, "text mono"], [microseconds(each.us)], [each.chosen ? "chosen" : lost, "text"]);
+      const line = row([each.config, "text mono"], [microseconds(each.us)], [each.chosen ? "chosen" : lost, each.refusal ? "text" : "text short"]);
       if (each.chosen) line.classList.add("chosen");
       table.append(line);
     }
@@ -106,11 +112,9 @@ function showCall(report, place, number, panel) {
   const program = report.programs[place];
   const node = program.nodes[number];
   const kernel = node.kernel === null ? null : report.kernels[node.kernel];
-  const close = element("button", { class: "closer", type: "button", onclick: () => {
-    panel.classList.add("empty");
-    document.getElementById(`call-${place}-${number}`).focus();
-  } }, "Close");
+  const close = element("button", { class: "closer", type: "button", onclick: () => leave(panel) }, "Close");
   panel.classList.remove("empty");
+  panel.scrollTop = 0;
   panel.replaceChildren(close, element("h3", {}, `call ${number}: ${kernel ? kernel.operation : node.kind}`));
   panel.append(factsOf(report, node, kernel), buffersOf(program, place, node));
   if (!kernel) return;

@@ -25,7 +25,7 @@ function placedRemarks(report, text, remarks) {
 
 function remarkText(remark) {
   const verb = remark.fired ? remark.verb : `not ${remark.verb}`;
-  return `${remark.fired ? "✓" : "✗"} ${remark.op} ${verb}: ${remark.reason}`;
+  return `${remark.fired ? "✓" : "✗"} ${remark.op} ${verb}: ${remark.reason.replaceAll(" -> ", " → ")}`;
 }
 
 function showStep(report, number, into) {
@@ -45,14 +45,14 @@ function showStep(report, number, into) {
   const add = (at, target) => {
     const [i, j, same] = rows[at];
     const change = i !== null && j !== null && !same ? differing(left[i], right[j]) : null;
-    const cell = (line, kind, from, to) => element(
+    const cell = (line, kind, ranges) => element(
       "div",
       { class: line === null ? null : kind },
-      line === null ? "" : change ? marked(line, from, to) : coloured(line),
+      line === null ? "" : change ? marked(line, ranges) : coloured(line),
     );
     const row = element("div", { class: "row" },
-      cell(i === null ? null : left[i], same ? "same" : "removed", change && change.start, change && change.left),
-      cell(j === null ? null : right[j], same ? "same" : "added", change && change.start, change && change.right));
+      cell(i === null ? null : left[i], same ? "same" : "removed", change && change.left),
+      cell(j === null ? null : right[j], same ? "same" : "added", change && change.right));
     target.append(row);
     for (const remark of (i !== null && placed.get(i)) || []) {
       target.append(element("div", { class: "said" }, remarkText(remark)));

@@ -34,12 +34,15 @@ function coloured(line) {
   return made;
 }
 
-// A line in which `from` to `to` are marked.
-function marked(line, from, to) {
+// A line in which some ranges are marked.
+function marked(line, ranges) {
   const made = document.createDocumentFragment();
-  made.append(coloured(line.slice(0, from)));
-  if (to > from) made.append(element("mark", {}, coloured(line.slice(from, to))));
-  made.append(coloured(line.slice(to)));
+  let at = 0;
+  for (const [from, to] of ranges) {
+    made.append(coloured(line.slice(at, from)), element("mark", {}, coloured(line.slice(from, to))));
+    at = to;
+  }
+  made.append(coloured(line.slice(at)));
   return made;
 }
 

@@ -20,7 +20,13 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from convir.lowering.kernels.host.target import CpuTarget, target
-from convir.lowering.loops.llvm.llvm_binding import VERSIONS, emit_object, llvm, run_passes
+from convir.lowering.loops.llvm.llvm_binding import (
+    VERSIONS,
+    emit_assembly,
+    emit_object,
+    llvm,
+    run_passes,
+)
 from convir.runtime.cache.object_cache import cache_of
 from convir.runtime.compile_error import CompileError
 from convir.runtime.host.linker import Library, Linkers
@@ -132,13 +138,13 @@ def load(code: ObjectCode, cpu: CpuTarget, *, source: str = "") -> Library:
 
 
 def assembly(ir: str, cpu: CpuTarget, options: CompileOptions = CompileOptions()) -> str:
-    """The assembly of `ir`, to read; never cached.
+    """The assembly of `ir`, to read; never cached. Calls from several threads overlap.
 
     Raises:
         CompileError: the IR is wrong.
     """
     with _optimized(ir, cpu, options) as module:
-        return _machine(cpu, options.opt_level).emit_assembly(module)
+        return emit_assembly(_machine(cpu, options.opt_level), module)
 
 
 def _key(ir: str, cpu: CpuTarget, options: CompileOptions) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import convir
-from convir.report.kernels import MOST_MACHINE_CODE
+from convir.report.codes import MOST_MACHINE_CODE
 from convir.runtime.bench.peers.onnx_networks import resnet50
 from convir.runtime.cuda.toolchain import compile as toolchain
 

@@ -8,7 +8,7 @@ import zlib
 from base64 import b64decode
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from xdsl.dialects.builtin import UnknownLoc
@@ -18,9 +18,11 @@ import convir
 from convir.cli import opt
 from convir.dialects.context import read_module
 from convir.frontends.sources import read_line
+from convir.report import collect
 from convir.report.answers import answers
 from convir.report.census import census_section
 from convir.report.explain import Report
+from convir.report.figures import most_alive
 from convir.report.programs import calls_in, graph_of
 from convir.report.texts import Texts, origin_of
 from convir.runtime.cuda.toolkit import NoGpuError, require_gpu
@@ -188,7 +190,7 @@ def test_measured_times_stand_beside_predicted_ones(tmp_path: Path) -> None:
     assert nodes
     assert all(node["measured"] > 0 and node["us"] > 0 for node in nodes)
     text = page.read_text()
-    assert re.search(r"<span>[\d.]+ µs measured</span><span>[\d.]+ µs predicted</span>", text)
+    assert re.search(r"<span>[\d.]+ µs measured</span> <span>[\d.]+ µs predicted</span>", text)
     assert "of the roofline" in text
     assert "measured" in str(Report(report))
 
@@ -236,3 +238,67 @@ def test_what_does_not_go_with_a_page_is_refused(arguments: list[str]) -> None:
 
 def test_unknown_places_come_from_nowhere() -> None:
     assert origin_of(UnknownLoc()) == ""
+
+
+def call(number: int, kernel: int, us: float, floor: float) -> Record:
+    numbers = {"number": number, "kernel": kernel, "us": us, "measured": None, "floor": floor}
+    return {"kind": "launch", "bound": "memory", **numbers}
+
+
+def test_the_kernel_whose_calls_take_most_time_together_is_named() -> None:
+    names = [{"operation": "often", "config": "a"}, {"operation": "once", "config": "b"}]
+    decision: Record = {"candidates": [], "us": None}
+    nodes = [call(0, 0, 3.0, 2.0), call(1, 1, 4.0, 4.0), call(2, 0, 3.0, 1.0)]
+    report: Record = {
+        "steps": [],
+        "kernels": [{**name, "decision": decision} for name in names],
+        "programs": [{"nodes": nodes}],
+    }
+    together, longest = answers(report)
+    assert "often on a: 6 µs predicted in 2 calls (0, 2), 60% of all" in together.text
+    assert "Their floor is 3 µs: they take 2.00 times that." in together.text
+    assert together.target == "share-0"
+    assert "The longest call is call 1, once on b: 4 µs predicted" in longest.text
+    assert longest.target == "call-0-1"
+
+
+def test_without_a_refusal_no_scatter_stayed() -> None:
+    found = {each.question: each.text for each in convir.explain(LINE, device="host").answers}
+    assert found["Why did a scatter stay?"] == "No pass that removes scatters refused one."
+
+
+def test_the_most_that_is_alive_at_once() -> None:
+    boxes = [(0, 1, 10), (1, 2, 5), (2, 2, 1)]
+    tensors = [
+        {"space": "arena", "first": first, "last": last, "bytes": size}
+        for first, last, size in boxes
+    ]
+    assert most_alive({"nodes": [{}] * 3, "tensors": tensors}) == (15, 1)
+
+
+def test_a_launch_shows_shapes_and_where_its_result_lies() -> None:
+    page = convir.explain(EXAMPLE, device="host").html()
+    assert "2048x1024 → 1024x2048 float16" in page
+    assert re.search(r"4\.19 MB in the arena at [\d,]+", page)
+    assert "164 MB in output" in page
+
+
+def test_warps_with_roles_are_known() -> None:
+    transposition, product = report_of("h200")["kernels"]
+    assert transposition["warps"] == {}
+    assert product["config"].startswith("sm90_implicit_gemm ")
+    assert product["warps"] == {"producer": 1, "consumer": 8}
+
+
+def test_tuning_records_of_this_machine_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, ...]] = []
+    passes = collect.lowering_passes
+
+    def lowering_passes(*arguments: Any) -> Any:
+        asked.append(arguments[-1])
+        return passes(*arguments[:-1])
+
+    monkeypatch.setattr(collect, "private_records", lambda: ("mine",))
+    monkeypatch.setattr(collect, "lowering_passes", lowering_passes)
+    convir.explain(LINE, device="host")
+    assert asked == [("mine",)]

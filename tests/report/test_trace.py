@@ -12,7 +12,8 @@ import pytest
 import convir
 from convir.cli import run
 from convir.dialects.context import read_module
-from convir.report.trace import trace_text, warp_roles
+from convir.report.roles import warp_roles
+from convir.report.trace import trace_text
 from convir.runtime.devices import find_device
 from convir.runtime.executable import Executable
 from convir.runtime.host.pool import shared_pool
@@ -150,10 +151,39 @@ def test_every_item_of_a_launch_is_on_one_thread() -> None:
     assert len({each.track for each in steps}) <= shared_pool().workers
 
 
-def test_warps_with_roles_are_named() -> None:
-    config = "sm90_wgrad 64x64 stages=8 roles=1:4 cluster=2 partition=split-k:6:reduce-scatter"
-    assert warp_roles(f"{config} blocks=132") == {"warp_roles": {"producer": 1, "consumer": 4}}
-    assert warp_roles("loops") == {}
+@pytest.mark.parametrize(
+    ("config", "roles"),
+    [
+        (
+            (
+                "sm90_wgrad 64x64 stages=8 roles=1:4 cluster=2 "
+                "partition=split-k:6:reduce-scatter blocks=132"
+            ),
+            {"producer": 1, "consumer": 4},
+        ),
+        (
+            "sm90_implicit_gemm 128x128 stages=6 schedule=pingpong store=64 blocks=132",
+            {"producer": 1, "consumer": 8},
+        ),
+        ("sm90_fused_dgrad stages=6 store=64 blocks=132", {"producer": 2, "consumer": 8}),
+        (
+            "sm90_grouped_direct 13 stages=4 group_blocks=4 blocks=132x1",
+            {"producer": 1, "store": 2, "consumer": 8},
+        ),
+        ("sm90_grouped_wgrad 13 stages=4 blocks=132x1", {"producer": 1, "consumer": 8}),
+        (
+            (
+                "sm90_halo_implicit_gemm 8x8 chunk=64 columns=64 "
+                "stages=2 consumers=4 store=64 blocks=132"
+            ),
+            {"producer": 4, "consumer": 16},
+        ),
+        ("loops", {}),
+    ],
+    ids=lambda each: each.partition(" ")[0] if isinstance(each, str) else "",
+)
+def test_warps_with_roles_are_named(config: str, roles: dict[str, int]) -> None:
+    assert warp_roles(config) == roles
 
 
 @pytest.mark.parametrize(

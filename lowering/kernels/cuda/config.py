@@ -208,6 +208,11 @@ class Config:
     def __init_subclass__(cls, *, family: str = "", sizes: int = 0) -> None:
         cls.family, cls.sizes = family, sizes
 
+    @property
+    def warp_roles(self) -> dict[str, int]:
+        """So many warps of a block are `producer`, `consumer` and the like; empty without roles."""
+        return {}
+
     def __str__(self) -> str:
         """The canonical text, which `parse` reads."""
         schema = _Schema.of(type(self))
@@ -295,6 +300,12 @@ class WithRoles(Config):
 
     roles: tuple[int, int]
     """Producer warps, and consumer warps."""
+
+    @property
+    def warp_roles(self) -> dict[str, int]:
+        """The warps of a block by what they do."""
+        producers, consumers = self.roles
+        return {"producer": producers, "consumer": consumers}
 
     @property
     def consumer_warpgroups(self) -> int:

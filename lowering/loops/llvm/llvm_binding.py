@@ -20,6 +20,10 @@ VERSIONS = f"llvmlite {llvmlite.__version__}, LLVM {'.'.join(map(str, llvm.llvm_
 """What object code depends on beside its source."""
 
 
+_ASSEMBLY, _OBJECT = 0, 1
+"""What `LLVMPY_TargetMachineEmitToMemory` calls them."""
+
+
 def run_passes(builder: Any, module: Any) -> None:
     """Run the pipeline of a pass builder on a module.
 
@@ -40,9 +44,22 @@ def emit_object(machine: Any, module: Any) -> bytes:
     Raises:
         RuntimeError: LLVM generates none.
     """
+    return _emit(machine, module, _OBJECT)
+
+
+def emit_assembly(machine: Any, module: Any) -> str:
+    """The assembly of a module, likewise.
+
+    Raises:
+        RuntimeError: LLVM generates none.
+    """
+    return _emit(machine, module, _ASSEMBLY).decode()
+
+
+def _emit(machine: Any, module: Any, kind: int) -> bytes:
     library = llvm.ffi.lib
     with llvm.ffi.OutputString() as error:
-        buffer = _unlocked("LLVMPY_TargetMachineEmitToMemory")(machine, module, 1, error)
+        buffer = _unlocked("LLVMPY_TargetMachineEmitToMemory")(machine, module, kind, error)
         if not buffer:
             raise RuntimeError(str(error))
     try:

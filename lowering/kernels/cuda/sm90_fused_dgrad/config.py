@@ -25,3 +25,8 @@ class FusedDgradConfig(Config, family="sm90_fused_dgrad"):
     """Columns that are staged in shared memory at a time."""
     blocks: int
     """Persistent blocks at most, one for each multiprocessor."""
+
+    @property
+    def warp_roles(self) -> dict[str, int]:
+        """The warps of a block by what they do; the other warps of the first group are idle."""
+        return {"producer": CONSUMERS, "consumer": 4 * CONSUMERS}

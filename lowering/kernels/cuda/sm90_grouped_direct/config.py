@@ -22,3 +22,8 @@ class Sm90GroupedDirectConfig(Config, family="sm90_grouped_direct", sizes=1):
     """Blocks that share the strips of a group."""
     blocks: tuple[int, int]
     """Multiprocessors, and blocks of each."""
+
+    @property
+    def warp_roles(self) -> dict[str, int]:
+        """The warps of a block by what they do."""
+        return {"producer": 1, "store": 2, "consumer": 8}

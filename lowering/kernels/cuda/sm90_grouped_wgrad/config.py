@@ -20,3 +20,8 @@ class Sm90GroupedWgradConfig(Config, family="sm90_grouped_wgrad", sizes=1):
     """Strips that are under way or in use."""
     blocks: tuple[int, int]
     """Multiprocessors, and blocks of each."""
+
+    @property
+    def warp_roles(self) -> dict[str, int]:
+        """The warps of a block by what they do."""
+        return {"producer": 1, "consumer": 8}

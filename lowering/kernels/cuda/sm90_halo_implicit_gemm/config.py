@@ -49,6 +49,11 @@ class HaloConfig(Config, family="sm90_halo_implicit_gemm", sizes=2):
         return self.cols == PATCH and self.rows % PATCH == 0
 
     @property
+    def warp_roles(self) -> dict[str, int]:
+        """The warps of a block by what they do; the other warps of the first group are idle."""
+        return {"producer": self.consumers, "consumer": WARPGROUP * self.consumers}
+
+    @property
     def threads(self) -> int:
         """Threads of a block: a warpgroup that copies, and those that multiply."""
         return (1 + self.consumers) * WARPGROUP * 32

@@ -55,6 +55,11 @@ class Sm90ImplicitGemmConfig(Config, family="sm90_implicit_gemm", sizes=2):
     """Blocks that share the steps of a tile, all of which run at the same time."""
 
     @property
+    def warp_roles(self) -> dict[str, int]:
+        """The warps of a block by what they do; three more fill zeros, where there are some."""
+        return {"producer": 1, "consumer": 4 * CONSUMERS}
+
+    @property
     def sharing(self) -> int:
         """Warpgroups that multiply a tile together."""
         return 1 if self.schedule == "pingpong" else CONSUMERS
