@@ -59,7 +59,9 @@ ONE_CUBIN: dict[str, dict[str, str]] = {
     },
     "sm90_grouped_wgrad": {f"{GROUPS} -F 4": "8 stages=3 blocks=132x1"},
     "sm90_halo_implicit_gemm": {
-        f"{DENSE} -F 1": "8x8 chunk=64 columns=64 stages=2 consumers=4 store=64 blocks=132"
+        f"{DENSE} -F 1": "8x8 chunk=64 columns=64 stages=2 consumers=4 store=64 blocks=132",
+        f"{DENSE} -u 2 -F 1": "8x8 chunk=64 columns=64 stages=2 consumers=4 store=64 blocks=132",
+        f"{DENSE} -u 2 -F 2": "8x8 chunk=64 columns=64 stages=3 consumers=2 store=64 blocks=132",
     },
     "sm90_fused_dgrad": {LINE: "stages=8 store=32 blocks=132"},
     "sm90_implicit_gemm": {
