@@ -32,6 +32,7 @@ from convir.lowering.kernels.cuda.sm90_fused_dgrad.family import SM90_FUSED_DGRA
 from convir.lowering.kernels.cuda.sm90_grouped_direct.family import SM90_GROUPED_DIRECT
 from convir.lowering.kernels.cuda.sm90_grouped_wgrad.family import SM90_GROUPED_WGRAD
 from convir.lowering.kernels.cuda.sm90_halo_implicit_gemm.family import SM90_HALO_IMPLICIT_GEMM
+from convir.lowering.kernels.cuda.sm90_halo_wgrad.family import SM90_HALO_WGRAD
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.family import SM90_IMPLICIT_GEMM
 from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.family import SM90_ROW_PACKED_WGRAD
 from convir.lowering.kernels.cuda.sm90_wgrad.family import SM90_WGRAD
@@ -59,6 +60,7 @@ _WITHOUT_COPIES: tuple[KernelFamily, ...] = (
     GROUPED_WGRAD,
     FEW_CHANNELS_WGRAD,
     SM90_IMPLICIT_GEMM,
+    SM90_HALO_WGRAD,
     SM90_ROW_PACKED_WGRAD,
     MULTI_TAP_WGRAD,
     SM90_WGRAD,

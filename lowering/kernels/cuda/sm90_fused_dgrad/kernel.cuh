@@ -15,13 +15,14 @@
 //   kPixels, sizes, corner, steps, strides   of the output pixels of all phases together;
 //                                  kPixels counts those of an image, of which a launch hands over
 //                                  how many there are
+//   kPhaseColumns                 of the product
 //   phase_sizes[phase], offsets[phase]          of one phase: its output pixels, its place in C
 //   kRun                          phases whose columns follow each other in C
 //   kSharedBytes                  dynamic shared memory of a block
 #pragma once
 
 #include "arith/sizes.cuh"
-#include "epilogue/wgmma_store.cuh"
+#include "epilogue/phase_rows.cuh"
 #include "mma/sm90_tile.cuh"
 #include "pipeline/warp_specialized.cuh"
 #include "ptx/cluster.cuh"
@@ -37,45 +38,6 @@ template <int kStages_, int kStoreChannels_>
 struct FusedDgradConfig {
   static constexpr int kStages = kStages_;              // tiles of A in flight, for each consumer
   static constexpr int kStoreChannels = kStoreChannels_;  // staged at a time
-};
-
-// The place of a row's output pixels in C, and which phases have one; of the columns from `kFirst` of
-// all phases on.
-template <class Problem, int kFirst = 0>
-struct FusedDgradRow {
-  static constexpr int kFusedZeroFills = 0, kCellZeroFills = 0;
-  template <int kOutChannels>
-  static constexpr int kRowChannels = kOutChannels;
-
-  long long offset;
-  unsigned phases;
-
-  static __device__ __forceinline__ unsigned zero_fill() { return 0; }
-  __device__ __forceinline__ FusedDgradRow of(int r) const {
-    return {__shfl_sync(kAllLanes, offset, r), __shfl_sync(kAllLanes, phases, r)};
-  }
-  template <int kStaged, int kPerChunk>
-  __device__ __forceinline__ bool has(int chunk, int) const {
-    return phases >> ((kFirst + chunk * kPerChunk) / Problem::kOutChannels) & 1;
-  }
-};
-
-// The operands of a lane's accumulators.
-template <class Problem, int kFirst>
-struct FusedDgradColumns {
-  const FusedDgradRow<Problem, kFirst>& row;  // `threadIdx.x % 16` of the warp's
-
-  // What no position has reads the operands of element 0.
-  __device__ __forceinline__ OperandPlace operator()(int half, int column) const {
-    const int phase = (kFirst + column) / Problem::kOutChannels;
-    // Asked for again rather than kept: all other registers have accumulators.
-    const int of = threadIdx.x % 32 / 4 + half * 8;
-    const bool is_inside = __shfl_sync(kAllLanes, row.phases, of) >> phase & 1;
-    const int channel = (kFirst + column) % Problem::kOutChannels + threadIdx.x % 4 * 2;
-    const long long element =
-        __shfl_sync(kAllLanes, row.offset, of) + Problem::offsets[phase] + channel;
-    return {is_inside ? element : 0, is_inside ? channel : 0};
-  }
 };
 
 template <class Problem, class Config>
@@ -254,8 +216,8 @@ struct FusedDgradKernel {
         });
   }
 
-  __device__ __forceinline__ FusedDgradRow<Problem> row_at(int number) const {
-    FusedDgradRow<Problem> row = {0, 0};
+  __device__ __forceinline__ PhaseRow<Problem> row_at(int number) const {
+    PhaseRow<Problem> row = {0, 0};
     if (number >= pixels) return row;
     int at[kMaxAxes];
     pixels_of(number, Problem::sizes, at);
@@ -271,11 +233,11 @@ struct FusedDgradKernel {
                                         const Pointers& operands) const {
     constexpr int kOutChannels = Config::kStoreChannels;
     constexpr int kRunChannels = Problem::kRun * Problem::kOutChannels;
-    const FusedDgradRow<Problem> whole = row_at(m + threadIdx.x % kWarpRows);
+    const PhaseRow<Problem> whole = row_at(m + threadIdx.x % kWarpRows);
     static_for<kWidth / kOutChannels>([&](auto part) {
       constexpr int first = decltype(part)::value * kOutChannels;
-      const FusedDgradRow<Problem, first> row = {whole.offset, whole.phases};
-      using Finisher = Finish<Problem, FusedDgradColumns<Problem, first>>;
+      const PhaseRow<Problem, first> row = {whole.offset, whole.phases};
+      using Finisher = Finish<Problem, PhaseColumns<Problem, first>>;
       stage<kOutChannels, Finisher::kTogether>(to, d, first, Finisher(operands, row));
       Output* const run = c + Problem::offsets[first / kRunChannels * Problem::kRun] +
                           first % kRunChannels;

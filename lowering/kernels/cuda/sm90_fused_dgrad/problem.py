@@ -97,7 +97,7 @@ def problem_of(contraction: Contraction) -> FusedDgradProblem | Refusal:
         )
     if len(in_pieces(contraction)[1]) > 1:
         return Refusal("its phases differ in their weights alone, and are one product as they are")
-    joint = _joint(phases)
+    joint = joint_phases(phases)
     if isinstance(joint, Refusal):
         return joint
     mapped = sliding_maps(joint)
@@ -119,7 +119,7 @@ def problem_of(contraction: Contraction) -> FusedDgradProblem | Refusal:
         phases=tuple(
             (padded([axis.size for axis in phase.axes], 1), phase.out_offset) for phase in phases
         ),
-        run=_run(phases, out_channels),
+        run=run_of(phases, out_channels),
         shifts=shifts,
         matrices=matrices,
         tap_stride=numbers[0],
@@ -130,7 +130,7 @@ def problem_of(contraction: Contraction) -> FusedDgradProblem | Refusal:
     )
 
 
-def _joint(phases: Sequence[Phase]) -> list[Phase] | Refusal:
+def joint_phases(phases: Sequence[Phase]) -> list[Phase] | Refusal:
     """The phases, all with the output pixels that any of them has."""
     axes = list(zip(*(phase.axes for phase in phases), strict=True))
     walks = [{(a.extent, a.step, a.row_stride, a.out_stride) for a in axis} for axis in axes]
@@ -148,7 +148,7 @@ def _joint(phases: Sequence[Phase]) -> list[Phase] | Refusal:
     ]
 
 
-def _run(phases: Sequence[Phase], out_channels: int) -> int:
+def run_of(phases: Sequence[Phase], out_channels: int) -> int:
     """How many phases follow each other in C, everywhere; they divide all of them."""
     offsets = [phase.out_offset for phase in phases]
     for run in range(len(phases), 1, -1):

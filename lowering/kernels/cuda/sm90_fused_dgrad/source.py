@@ -39,6 +39,7 @@ def source_of(
         "kFilterByInChannel": int(problem.filter_by_in_channel),
         "kInChannels": problem.in_channels,
         "kOutChannels": problem.out_channels,
+        "kPhaseColumns": problem.out_channels,
         "kPhases": len(problem.phases),
         "kShifts": len(problem.shifts),
         "kPixels": problem.pixels // value_of(problem.images),

@@ -13,7 +13,7 @@ from convir.lowering.kernels.cuda.sm90_halo_implicit_gemm.config import (
 )
 from convir.lowering.kernels.cuda.sm90_halo_implicit_gemm.layout import (
     MOST_BOX,
-    Layout,
+    layout_of,
     refusal,
     tiles_of,
 )
@@ -54,7 +54,8 @@ def plan(spec: Contraction, epilogue: Epilogue, gpu: Target) -> tuple[HaloConfig
 def _configs(problem: HaloProblem, gpu: Target) -> Iterator[HaloConfig]:
     shapes = _shapes(problem, gpu)
     for columns, (rows, cols), consumers in product(_columns(problem), shapes, CONSUMERS):
-        for chunk, stages, store in product(_chunks(problem), STAGES, _stores(columns)):
+        stores = _stores(problem, columns)
+        for chunk, stages, store in product(_chunks(problem), STAGES, stores):
             config = HaloConfig(
                 rows, cols, chunk, columns, stages, consumers, store, gpu.multiprocessors
             )
@@ -64,7 +65,14 @@ def _configs(problem: HaloProblem, gpu: Target) -> Iterator[HaloConfig]:
 
 
 def _columns(problem: HaloProblem) -> list[int]:
-    """Output channels of a block: all, or parts of them alike."""
+    """Output channels of a block: all, or parts of them alike; of phases, those of some."""
+    if len(problem.phases) > 1:
+        of_phase, count = problem.phase_columns, len(problem.phases)
+        return [
+            of_phase * size
+            for size in range(1, count + 1)
+            if count % size == 0 and of_phase * size <= MOST_COLUMNS
+        ]
     found = [-(-problem.out_channels // (16 * part)) * 16 for part in PARTS]
     least = min(LEAST_COLUMNS, found[0])
     return [n for n in dict.fromkeys(found) if least <= n <= MOST_COLUMNS]
@@ -77,15 +85,18 @@ def _chunks(problem: HaloProblem) -> list[int]:
     return [chunk for chunk in CHUNKS if padded[chunk] < min(channels + 32, 2 * channels)] or [16]
 
 
-def _stores(columns: int) -> list[int]:
+def _stores(problem: HaloProblem, columns: int) -> list[int]:
     """Columns that may be staged at a time, the longest runs of C first."""
+    if len(problem.phases) > 1:
+        of_phase = problem.phase_columns
+        columns = min(columns, of_phase * (problem.run if of_phase == problem.out_channels else 1))
     return [n for n in range(columns, 0, -16) if columns % n == 0 and n in (columns, 64, 32, 16)]
 
 
 def _shapes(problem: HaloProblem, gpu: Target) -> list[tuple[int, int]]:
     """Rows and columns of tiles, those first of which most of the products are stored."""
     width, height, *_ = problem.sizes
-    span = problem.span[0]
+    span = problem.span[0] // problem.pitch[0]
     shapes = [(PATCH * tiles, PATCH) for tiles in range(1, MOST_TILES + 1)]
     for part, tiles in product(PARTS, range(1, MOST_TILES + 1)):
         room = INSTRUCTION_ROWS * tiles
@@ -95,7 +106,7 @@ def _shapes(problem: HaloProblem, gpu: Target) -> list[tuple[int, int]]:
 
     def waste(shape: tuple[int, int]) -> tuple[int, int]:
         config = HaloConfig(*shape, 16, 16, 2, 2, 16, gpu.multiprocessors)
-        layout = Layout.of(problem, config)
+        layout = layout_of(problem, config)
         across, down, _ = tiles_of(problem, config)
         return across * down * layout.tiles, -layout.tiles
 

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer, TensorMap
+from convir.lowering.kernels.cuda.sm90_halo_implicit_gemm.config import ELEMENT_BYTES
 from convir.lowering.kernels.cuda.sm90_halo_implicit_gemm.layout import (
-    Layout,
     block_columns,
     column_tiles,
+    layout_of,
+    phase_columns,
     refusal,
     shared_bytes,
     tiles_of,
@@ -25,6 +27,8 @@ from convir.lowering.kernels.cuda.sm90_halo_implicit_gemm.source import SYMBOL, 
 from convir.lowering.kernels.cuda.tensor_maps import stride_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.sm90_halo_implicit_gemm.config import HaloConfig
@@ -57,35 +61,45 @@ def kernels(
             *(Pointer("epilogue", i) for i in range(len(epilogue.operands))),
             problem.images,
             _weight_map(spec, problem, config),
-            _halo_map(spec, problem, config),
+            *_halo_maps(spec, problem, config),
         ),
     )
     return KernelPlan((kernel,))
 
 
-def _halo_map(spec: Contraction, problem: HaloProblem, config: HaloConfig) -> TensorMap:
-    """A chunk of the input channels of a box of pixels."""
-    strides = tuple(stride_bytes(stride, spec.a.type) for stride in problem.row_strides)
-    return TensorMap(
-        Pointer("a"),
-        spec.a.type,
-        (problem.in_channels, *problem.extents),
-        strides,
-        (config.chunk, *Layout.of(problem, config).box, 1),
-        swizzle=cast("_Swizzle", config.row_bytes),
-    )
+def _halo_maps(spec: Contraction, problem: HaloProblem, config: HaloConfig) -> Iterator[TensorMap]:
+    """For each plane of A a chunk of the input channels of a box of pixels."""
+    layout, row_strides = layout_of(problem, config), problem.row_strides
+    boxes = {
+        p.first: box.pixels
+        for each in layout.slices
+        for p, box in zip(each, layout.boxes, strict=True)
+    }
+    pitch = (*problem.pitch, 1)
+    strides = [stride * i for stride, i in zip(row_strides, pitch, strict=True)]
+    for plane in layout.planes:
+        skipped = sum(i * stride for i, stride in zip(plane.first, row_strides, strict=False))
+        yield TensorMap(
+            Pointer("a"),
+            spec.a.type,
+            (problem.in_channels, *plane.extents, problem.images.value),
+            tuple(stride_bytes(stride, spec.a.type) for stride in strides),
+            (config.chunk, *boxes[plane.first], 1),
+            swizzle=cast("_Swizzle", config.row_bytes),
+            offset=skipped * ELEMENT_BYTES,
+        )
 
 
 def _weight_map(spec: Contraction, problem: HaloProblem, config: HaloConfig) -> TensorMap:
-    """A chunk of a matrix of B: all columns of a block, or as many as are contiguous."""
+    """A chunk of a matrix of B: all columns of a phase, or as many as are contiguous."""
     b = spec.b
     tap_bytes = stride_bytes(problem.tap_stride, b.type)
     if problem.filter_by_in_channel:
         sizes = (problem.in_channels, problem.matrices, problem.out_channels)
         strides = (tap_bytes, stride_bytes(b.out_channel_stride, b.type))
-        box, row_bytes = (config.chunk, 1, config.columns), config.row_bytes
+        box, row_bytes = (config.chunk, 1, phase_columns(problem, config)), config.row_bytes
     else:
-        width = block_columns(config)
+        width = block_columns(problem, config)
         sizes = (problem.out_channels, problem.matrices, problem.in_channels)
         strides = (tap_bytes, stride_bytes(b.in_channel_stride, b.type))
         box, row_bytes = (width, 1, config.chunk), 2 * width

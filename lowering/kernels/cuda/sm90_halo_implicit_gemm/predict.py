@@ -14,9 +14,11 @@ from convir.lowering.kernels.cuda.sm90_halo_implicit_gemm.config import (
     INSTRUCTION_ROWS,
 )
 from convir.lowering.kernels.cuda.sm90_halo_implicit_gemm.layout import (
-    Layout,
     chunks_of,
     column_tiles,
+    groups_of,
+    layout_of,
+    products_of,
     tiles_of,
     weight_bytes,
 )
@@ -36,44 +38,47 @@ if TYPE_CHECKING:
 class Constants:
     """Fitted; cycles of a multiprocessor."""
 
-    multiply: float = 1.0
+    multiply: float = 1.003
     """A factor of the cycles of `wgmma` at its full rate."""
-    operands: float = 0.7003
+    operands: float = 0.8527
     """A factor of the cycles in which shared memory gives both operands of it."""
-    moved: float = 1.659
+    moved: float = 0.5916
     """The same of halos that arrive, and of results that are staged."""
     copy_rate: float = 89.98
     """Bytes of halos and of B per cycle from L2."""
-    pixel: float = 1.151
+    pixel: float = 1.184
     """Cycles of a pixel of a halo, however few its channels."""
-    latency: float = 2494.0
+    apart: float = 0.4179
+    """The same beside it, of one whose neighbours in the box are none in memory."""
+    latency: float = 2500.0
     """Of a copy, which as many stages hide."""
-    stored: float = 1.658
+    stored: float = 1.14
     """For 32 results of a warp."""
-    tile: float = 200.2
+    tile: float = 200.1
     """Between two tiles of a warpgroup."""
-    run: float = 4.04
+    run: float = 3.644
     """For a run of results that a row of lanes stores."""
-    start: float = 0.991
+    start: float = 1.331
     """µs beside an empty launch."""
     power: float = 7.986
     """How products, shared memory and copies add up; see `overlap`."""
     dram: float = 0.9
     """A factor of the time of DRAM."""
-    dram_power: float = 7.996
+    dram_power: float = 6.567
 
 
 FITTED = Constants()
 BOUNDS = {
     "multiply": (1.0, 1.5),
     "operands": (0.7, 1.5),
-    "pixel": (0.1, 4.0),
+    "pixel": (1.1, 4.0),
+    "apart": (0.1, 8.0),
     "moved": (0.5, 4.0),
     "copy_rate": (30.0, 90.0),
     "tile": (200.0, 3000.0),
     "run": (0.1, 20.0),
     "latency": (600.0, 2500.0),
-    "stored": (0.3, 9.0),
+    "stored": (0.5, 9.0),
     "start": (0.3, 3.0),
     "power": (1.5, 8.0),
     "dram": (0.9, 1.6),
@@ -95,6 +100,8 @@ class Work:
     """That its instructions read of shared memory."""
     halo_pixels: float
     """Of all chunks."""
+    apart_pixels: float
+    """Those of planes."""
     halo_bytes: float
     weight_bytes: float
     stages: float
@@ -111,24 +118,26 @@ def work(spec: Contraction, epilogue: Epilogue, config: HaloConfig, target: Targ
     del target
     problem = halo_problem(spec, epilogue)
     assert not isinstance(problem, Refusal)
-    layout = Layout.of(problem, config)
+    layout = layout_of(problem, config)
+    columns = groups_of(problem, config) * config.columns
     tiles = problem.images.value * prod(tiles_of(problem, config))
     rows = layout.tiles * INSTRUCTION_ROWS
     chunks = chunks_of(problem, config)
     row_bytes = STEP_CHANNELS * ELEMENT_BYTES
-    pixels = chunks * prod(layout.box)
-    instructions = problem.steps * layout.tiles
+    pixels = chunks * layout.halo
+    instructions = products_of(problem, config) * layout.tiles
     return Work(
         tiles=ceil(tiles / (config.blocks // column_tiles(problem, config))),
         consumers=config.consumers,
-        products=problem.steps * STEP_CHANNELS * rows * config.columns,
+        products=products_of(problem, config) * STEP_CHANNELS * rows * config.columns,
         operand_bytes=instructions * row_bytes * (INSTRUCTION_ROWS + config.columns),
         halo_pixels=pixels,
+        apart_pixels=pixels if problem.pitch[0] > 1 else 0,
         halo_bytes=pixels * config.row_bytes,
         weight_bytes=weight_bytes(problem, config),
-        stages=config.stages / chunks,
-        accumulators=rows * config.columns,
-        runs=rows * config.columns / config.store_channels,
+        stages=config.stages / (chunks * len(layout.slices)),
+        accumulators=rows * columns,
+        runs=rows * columns / config.store_channels,
         rate=spec.a.type,
         traffic=traffic_of(spec, epilogue),
     )
@@ -140,6 +149,7 @@ def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
     staged = 2 * ELEMENT_BYTES * work.accumulators
     shared = k.operands * work.operand_bytes + k.moved * (work.halo_bytes + staged)
     copied = work.halo_bytes / k.copy_rate + k.pixel * work.halo_pixels
+    copied += k.apart * work.apart_pixels
     stored = k.stored * work.accumulators / 32
     product = overlap(k.power, multiplied, shared / target.shared_rate, copied)
     alone = max(product, (k.latency + copied) / work.stages) + k.tile + stored

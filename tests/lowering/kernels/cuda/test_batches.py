@@ -59,7 +59,12 @@ ONE_CUBIN: dict[str, dict[str, str]] = {
     },
     "sm90_grouped_wgrad": {f"{GROUPS} -F 4": "8 stages=3 blocks=132x1"},
     "sm90_halo_implicit_gemm": {
-        f"{DENSE} -F 1": "8x8 chunk=64 columns=64 stages=2 consumers=4 store=64 blocks=132"
+        f"{DENSE} -F 1": "8x8 chunk=64 columns=64 stages=2 consumers=4 store=64 blocks=132",
+        f"{DENSE} -u 2 -F 1": "8x8 chunk=64 columns=64 stages=2 consumers=4 store=64 blocks=132",
+        f"{DENSE} -u 2 -F 2": "8x8 chunk=64 columns=64 stages=3 consumers=2 store=64 blocks=132",
+    },
+    "sm90_halo_wgrad": {
+        f"{DENSE} -F 4": "1x1x16 channels=64x64 stages=4 consumers=1 parts=1 blocks=132"
     },
     "sm90_fused_dgrad": {LINE: "stages=8 store=32 blocks=132"},
     "sm90_implicit_gemm": {
@@ -95,7 +100,10 @@ OTHERS = {
 """Families with the batch in their code; `block_diagonal` and `layout_conversion` launch copies
 before another family's kernels."""
 BATCHES = (1, 2, 9, 48, 200)
-FEWEST = {"few_channels_wgrad": 9, "grouped_wgrad": 9, "sm90_grouped_wgrad": 9, "sm90_wgrad": 9}
+FEWEST = {
+    **{"few_channels_wgrad": 9, "grouped_wgrad": 9, "sm90_grouped_wgrad": 9},
+    **{"sm90_halo_wgrad": 9, "sm90_wgrad": 9},
+}
 """The least batch of those that share a cubin: fewer have fewer splits, or leave something out."""
 
 

@@ -1,0 +1,1 @@
+"""Gradients of weights of few channels, by wgmma on halos."""
