@@ -64,6 +64,8 @@ TESTS: dict[str, str] = {
     "test_splits_on_gpu.py": "not every_time",
     "test_every_family.py": "test_results and as-it-is",
     "test_sm90_wgrad_on_gpu.py": "",
+    "test_split_on_gpu.py": "computes",
+    "test_split_filter_on_gpu.py": "computes",
     "test_multi_tap_wgrad_on_gpu.py": "",
     "test_sm90_row_packed_wgrad_on_gpu.py": "every_weight",
     "test_contractions_on_gpu.py": "(small_integers and channels-last) or epilogues",

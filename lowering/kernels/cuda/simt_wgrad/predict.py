@@ -36,27 +36,27 @@ BLOCKS = ((8, 1), (8, 2), (8, 3), (4, 6), (4, 8))
 class Constants:
     """Instructions are those of a thread."""
 
-    load: float = 7.0
+    load: float = 24.93
     """Instructions of a load: where it lies, and whether it is inside."""
-    convert: float = 1.0
+    convert: float = 1.999
     """Instructions of an element of 16 bits that is read."""
     product: float = 1.0
     """Instructions of a product."""
-    unit: float = 30.0
+    unit: float = 10.01
     """Instructions that find a unit."""
-    line: float = 1.0
+    line: float = 0.5092
     """Cycles of an access of a warp, for each 128 bytes that it moves or line that it touches."""
-    wait: float = 700.0
+    wait: float = 1568.0
     """Cycles that a unit waits for its pixels, once or for each row of its window."""
-    tail: float = 6.0
+    tail: float = 135.8
     """Cycles of a block for a sum of a team that is added up."""
-    publish: float = 1.5
+    publish: float = 0.001039
     """µs by which blocks that add up take longer, and for each megabyte of sums."""
-    power: float = 3.0
-    dram: float = 1.2
+    power: float = 1.775
+    dram: float = 0.9582
     """A factor of the time of DRAM."""
     dram_power: float = 2.0
-    start: float = 0.5
+    start: float = 0.3003
     """µs beside an empty launch."""
 
 

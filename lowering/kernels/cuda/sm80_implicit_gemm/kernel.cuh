@@ -14,11 +14,11 @@
 #include "load/contraction_addresses.cuh"
 #include "load/pieces.cuh"
 #include "load/tiles.cuh"
+#include "mma/not_finite.cuh"
 #include "mma/simt_tile.cuh"
 #include "mma/sm80_split_tile.cuh"
 #include "mma/sm80_tile.cuh"
 #include "pipeline/multistage.cuh"
-#include "sm80_implicit_gemm/not_finite.cuh"
 
 namespace convir {
 namespace implicit_gemm {

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from math import prod
 from typing import TYPE_CHECKING
 
 from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
+from convir.lowering.kernels.cuda.sizes import ANY_SIZE
 from convir.lowering.kernels.cuda.sm80_implicit_gemm.vector_widths import (
     INDEX_LIMIT,
     first_weight,
@@ -70,8 +73,8 @@ def _offset_type(span: int) -> str:
     return "int" if span < INDEX_LIMIT else "long long"
 
 
-def problem_source(spec: Contraction, epilogue: Epilogue) -> str:
-    """The struct `Problem`: everything that is known of `spec`, as constants."""
+def problem_source(spec: Contraction, epilogue: Epilogue, name: str = "Problem") -> str:
+    """The struct `name`: everything that is known of `spec`, as constants."""
     lines = orientation(spec)
     computes_b = spec.result == "B"
     other = spec.c if computes_b else spec.b
@@ -117,7 +120,7 @@ def problem_source(spec: Contraction, epilogue: Epilogue) -> str:
     }
     return "\n".join(
         [
-            "struct Problem {",
+            f"struct {name} {{",
             f"  using A = {CPP_TYPES[spec.a.type]};",
             f"  using Other = {CPP_TYPES[other.type]};",
             f"  using Sum = {sum_type};",
@@ -130,6 +133,15 @@ def problem_source(spec: Contraction, epilogue: Epilogue) -> str:
             "};\n",
         ]
     )
+
+
+def any_images(axes: Sequence[Axis]) -> tuple[Axis, ...]:
+    """The axes of a phase with as many images as 32 bits count, where its first axis is those."""
+    images, *spatial = axes
+    if images.tap_rows == (0,) and images.step == 1 and images.size == images.extent:
+        most = ANY_SIZE // prod(axis.size for axis in spatial)
+        images = replace(images, size=most, extent=most)
+    return (images, *spatial)
 
 
 def _phase_source(phase: Phase) -> str:

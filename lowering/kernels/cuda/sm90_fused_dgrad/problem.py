@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import BLOCK_K
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.pieces import in_pieces
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import (
     RowMap,
-    in_pieces,
     padded,
     shared_size,
     sliding_maps,

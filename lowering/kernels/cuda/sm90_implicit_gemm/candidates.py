@@ -41,7 +41,15 @@ def candidates(problem: Sm90ImplicitGemmProblem, gpu: Target) -> list[Sm90Implic
         if block_n - min(BLOCK_N) >= problem.out_channels or block_n < _joined(problem):
             continue
         configs = [
-            Sm90ImplicitGemmConfig(block_m, block_n, stages, schedule, staged, gpu.multiprocessors)
+            Sm90ImplicitGemmConfig(
+                block_m,
+                block_n,
+                stages,
+                schedule,
+                staged,
+                gpu.multiprocessors,
+                products=3 if problem.is_split else 1,
+            )
             for stages in _STAGES
             for staged in _staged(problem, block_n)
         ]
@@ -58,7 +66,7 @@ def _split(
 
     A block has one split: where two warpgroups can multiply it, they do.
     """
-    if whole.sharing < CONSUMERS and whole.block_m > _ROWS[0]:
+    if problem.is_split or (whole.sharing < CONSUMERS and whole.block_m > _ROWS[0]):
         return
     most = min(whole.blocks // tile_count(problem, whole), problem.least_steps // MIN_STEPS)
     for splits in sorted({most, -(-most // 2)}):

@@ -28,6 +28,8 @@ BLOCK_N = (32, 64, 96, 128, 160, 192, 224, 256)
 MAX_ACCUMULATORS = 64 * 256
 """Accumulators that a warpgroup keeps at most: half of its registers."""
 
+MAX_SPLIT_COLUMNS = 128
+"""Columns of a tile of f32 as three products of TF32, which has accumulators for a step besides."""
 MAX_ZERO_BYTES = 2048
 """Zeros in shared memory, which zero-filled outputs are copied from."""
 
@@ -53,6 +55,8 @@ class Sm90ImplicitGemmConfig(Config, family="sm90_implicit_gemm", sizes=2):
     """Persistent blocks at most, one for each multiprocessor."""
     splits: int = 1
     """Blocks that share the steps of a tile, all of which run at the same time."""
+    products: Annotated[int, OneOf(1, 3)] = 1
+    """Products of tensor cores for each product: 3 of TF32 are one of f32."""
 
     @property
     def warp_roles(self) -> dict[str, int]:
@@ -82,6 +86,12 @@ class Sm90ImplicitGemmConfig(Config, family="sm90_implicit_gemm", sizes=2):
             )
         if self.block_m * self.block_n > self.sharing * MAX_ACCUMULATORS:
             return Refusal("a tile's accumulators exceed the registers")
+        if self.products > 1 and (
+            self.schedule == "pingpong" or self.splits > 1 or self.block_m > CONSUMERS * 64
+        ):
+            return Refusal("three products are those of cooperative whole tiles of 128 rows")
+        if self.products > 1 and self.block_n > MAX_SPLIT_COLUMNS:
+            return Refusal("a tile's accumulators, kept twice, exceed the registers")
         if self.block_n % self.store_channels:
             return Refusal(f"{self.store_channels} staged output channels do not divide a tile's")
         return super().refusal()
@@ -92,6 +102,7 @@ def shared_bytes(problem: Sm90ImplicitGemmProblem, config: Sm90ImplicitGemmConfi
     is_by_depth = problem.filter_by_in_channel
     block_n = config.block_n
     loaded = block_n if is_by_depth else -(-block_n // BLOCK_K) * BLOCK_K
+    loaded *= 2 if config.products > 1 else 1
     stage = (config.block_m + loaded) * SWIZZLE_BYTES
     staging = CONSUMERS * 64 * (config.store_channels * problem.result_bytes + _CHUNK_BYTES)
     barriers = 2 * 8 * config.stages + _CHUNK_BYTES
@@ -123,6 +134,8 @@ def refusal(
     refused = config.refusal()
     if refused is not None:
         return refused
+    if (config.products > 1) != problem.is_split:
+        return Refusal("three products are those of f32 in IEEE arithmetic, and no others")
     piece = problem.out_channels // len(problem.pieces)
     if problem.fused_zero_fills and config.store_channels < problem.out_channels:
         return Refusal(

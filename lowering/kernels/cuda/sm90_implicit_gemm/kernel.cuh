@@ -44,13 +44,15 @@ constexpr int kConsumerRegisters = 232;
 // each, so that one stores while the other multiplies.
 enum MainloopSchedule : int { kCooperative = 0, kPingPong = 1 };
 
+// kProducts: 3 of TF32 for each of f32, or 1.
 template <int kBlockM_, int kBlockN_, int kStages_, MainloopSchedule kSchedule_, int kStoreChannels_,
-          int kSplits_ = 1>
+          int kSplits_ = 1, int kProducts_ = 1>
 struct Config {
   static constexpr int kBlockM = kBlockM_, kBlockN = kBlockN_, kStages = kStages_;
   static constexpr bool kIsPingPong = kSchedule_ == kPingPong;
   static constexpr int kStoreChannels = kStoreChannels_;  // staged at a time
   static constexpr int kSplits = kSplits_;  // of the steps of a tile, each a block's
+  static constexpr int kProducts = kProducts_;
   // Of a tile, per warpgroup that multiplies it.
   static constexpr int kSharing = kIsPingPong ? 1 : kConsumers;
   static constexpr int kWarpgroupTiles = kBlockM / kSharing / 64;  // of 64 rows
@@ -79,7 +81,9 @@ struct Kernel {
   static constexpr int kCopyBytesB =
       (kMajorB == hopper::kMajorMN ? kBlockK : kBlockN) * kRowBytes;
   static constexpr int kBytesB = kCopiesB * kCopyBytesB;
-  static constexpr int kStageBytes = kBytesA + kBytesB;
+  // Of three products B is there twice: rounded, and what is left of it.
+  static constexpr int kHalvesB = Config::kProducts == 3 ? 2 : 1;
+  static constexpr int kStageBytes = kBytesA + kHalvesB * kBytesB;
   using WarpStaging = Staging<Config::kStoreChannels, sizeof(Output)>;
   static constexpr int kStagingBytes = WarpStaging::kBytes * kConsumers * 4;
   static constexpr int kZeroBytes = Problem::kOutChannels * 2 < 2048 ? Problem::kOutChannels * 2 : 2048;
@@ -199,13 +203,21 @@ struct Kernel {
 
   __device__ __forceinline__ void load_b(unsigned to, const hopper::TensorMap* map,
                                          unsigned barrier, int n, int weight, int k) const {
+    if constexpr (kHalvesB > 1) {
+      static_assert(kMajorB == hopper::kMajorK);
 #pragma unroll
-    for (int i = 0; i < kCopiesB; ++i) {
-      const unsigned target = to + i * kCopyBytesB;
-      const int first = n + i * kCopyColumnsB;
-      const int x = kMajorB == hopper::kMajorMN ? first : k;
-      const int z = kMajorB == hopper::kMajorMN ? k : first;
-      hopper::load_3d(target, map, barrier, x, weight, z);
+      for (int half = 0; half < kHalvesB; ++half) {
+        hopper::load_4d(to + half * kBytesB, map, barrier, k, weight, n, half);
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < kCopiesB; ++i) {
+        const unsigned target = to + i * kCopyBytesB;
+        const int first = n + i * kCopyColumnsB;
+        const int x = kMajorB == hopper::kMajorMN ? first : k;
+        const int z = kMajorB == hopper::kMajorMN ? k : first;
+        hopper::load_3d(target, map, barrier, x, weight, z);
+      }
     }
   }
 
@@ -351,15 +363,15 @@ struct Kernel {
   }
 };
 
-// The body of a kernel of `kThreads` threads; `workspace` and `counters` are those of splits.
-template <class Problem, class Config, class... Maps>
-__device__ __forceinline__ void contract(typename Problem::Epilogue::Stored* c,
-                                         const typename Problem::Epilogue::Pointers& operands,
-                                         int images, float* workspace, unsigned* counters,
-                                         const hopper::TensorMap& b, const Maps&... a) {
-  static_assert(Kernel<Problem, Config>::kSharedBytes == Problem::kSharedBytes);
+// The body of a kernel of `kThreads` threads, whose warpgroups that multiply call
+// consume(kernel, consumer).
+template <class Kernel, class Problem, class Consume, class... Maps>
+__device__ __forceinline__ void contract_by(int images, Consume&& consume,
+                                            typename Problem::Epilogue::Stored* c,
+                                            const hopper::TensorMap& b, const Maps&... a) {
+  static_assert(Kernel::kSharedBytes == Problem::kSharedBytes);
   extern __shared__ char memory[];
-  const Kernel<Problem, Config> kernel(memory, images);
+  const Kernel kernel(memory, images);
   const int warpgroup = threadIdx.x / kWarpgroupThreads;
   if (threadIdx.x == 0) {
     kernel.init_barriers();
@@ -382,7 +394,21 @@ __device__ __forceinline__ void contract(typename Problem::Epilogue::Stored* c,
           kernel.fill(c, threadIdx.x / 32 - 1, kWarpgroupThreads / 32 - 1);
         }
       },
-      [&] { kernel.consume(warpgroup - 1, c, operands, workspace, counters); });
+      [&] { consume(kernel, warpgroup - 1); });
+}
+
+// The body of a kernel of `kThreads` threads; `workspace` and `counters` are those of splits.
+template <class Problem, class Config, class... Maps>
+__device__ __forceinline__ void contract(typename Problem::Epilogue::Stored* c,
+                                         const typename Problem::Epilogue::Pointers& operands,
+                                         int images, float* workspace, unsigned* counters,
+                                         const hopper::TensorMap& b, const Maps&... a) {
+  contract_by<Kernel<Problem, Config>, Problem>(
+      images,
+      [&](const auto& kernel, int consumer) {
+        kernel.consume(consumer, c, operands, workspace, counters);
+      },
+      c, b, a...);
 }
 
 }  // namespace convir::wgmma

@@ -6,9 +6,11 @@ included. They are in `kernel.cuh`; see `README.md`.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from convir.analysis.refusal import Refusal
+from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.cuda.launch import (
     CudaKernel,
     Im2colMap,
@@ -26,11 +28,18 @@ from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import (
     tile_count,
 )
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import (
+    ALIGNMENT,
     Sm90ImplicitGemmProblem,
     channels_of_stage,
     sm90_problem,
 )
-from convir.lowering.kernels.cuda.sm90_implicit_gemm.source import SYMBOL, source_of
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.source import (
+    SPLIT_SYMBOL,
+    SPLIT_THREADS,
+    SYMBOL,
+    source_of,
+    split_source,
+)
 from convir.lowering.kernels.cuda.tensor_maps import im2col_map, stride_bytes
 
 if TYPE_CHECKING:
@@ -67,21 +76,56 @@ def kernels(
         workspace = (schedule.workspace_bytes(config.block_m * config.block_n),)
         # Warpgroups of a block have counters of their own.
         state = (schedule.flag_bytes * config.sharing,)
-    of_splits = [Pointer("workspace"), Pointer("state")] if workspace else []
+    of_splits = [Pointer("workspace"), Pointer("state")] if config.splits > 1 else []
     maps = [_row_map(spec, problem, i, config) for i in range(len(problem.maps))]
     operands = [Pointer("epilogue", i) for i in range(len(epilogue.operands))]
     images = Sizes.of({"images": problem.images}).arguments
+    filters: tuple[CudaKernel, ...] = ()
+    elements: tuple[Pointer, ...] = ()
+    if problem.is_split:
+        count = _filter_elements(spec, problem)
+        workspace = (2 * count * STORAGE_BYTES[spec.b.type],)
+        filters = (_split_kernel(count),)
+        elements = (Pointer("a"), Pointer("b"))
     kernel = CudaKernel(
         source_of(spec, epilogue, problem, config),
         SYMBOL,
         (blocks, 1, 1),
         (THREADS, 1, 1),
         shared_bytes(problem, config),
-        (Pointer("c"), *operands, *images, *of_splits, _weight_map(spec, problem, config), *maps),
+        (
+            Pointer("c"),
+            *operands,
+            *images,
+            *of_splits,
+            *elements,
+            _weight_map(spec, problem, config),
+            *maps,
+        ),
         is_cooperative=config.splits > 1,
         spill_bytes=TF32_SPILL_BYTES if spec.tf32 else 0,
     )
-    return KernelPlan((kernel,), workspace, state)
+    return KernelPlan((*filters, kernel), workspace, state)
+
+
+def _filter_elements(spec: Contraction, problem: Sm90ImplicitGemmProblem) -> int:
+    """Elements of B from the first to the last, as many as begin a half at a multiple of what TMA
+    copies."""
+    last = (spec.out_channels - 1) * spec.b.out_channel_stride
+    last += (problem.matrices - 1) * problem.tap_stride + spec.in_channels
+    return -(-last // ALIGNMENT) * ALIGNMENT
+
+
+def _split_kernel(count: int) -> CudaKernel:
+    """The launch that splits B into two halves of a workspace."""
+    return CudaKernel(
+        split_source(count),
+        SPLIT_SYMBOL,
+        (-(-count // SPLIT_THREADS), 1, 1),
+        (SPLIT_THREADS, 1, 1),
+        0,
+        (Pointer("b"), Pointer("workspace")),
+    )
 
 
 def _row_map(
@@ -93,7 +137,8 @@ def _row_map(
         sizes, box = (spec.in_channels, rows.rows), (in_channels_, config.block_m)
         strides = (stride_bytes(rows.row_stride, a.type),)
         return TensorMap(Pointer("a"), a.type, sizes, strides, box, 128, is_tf32=spec.tf32)
-    return im2col_map(Pointer("a"), a.type, spec.in_channels, rows, in_channels_, config.block_m)
+    found = im2col_map(Pointer("a"), a.type, spec.in_channels, rows, in_channels_, config.block_m)
+    return replace(found, is_tf32=spec.tf32)
 
 
 def _weight_map(
@@ -102,6 +147,12 @@ def _weight_map(
     b = spec.b
     in_channels_ = channels_of_stage(b.type)
     tap_bytes = stride_bytes(problem.tap_stride, b.type)
+    if problem.is_split:
+        half = _filter_elements(spec, problem) * STORAGE_BYTES[b.type]
+        sizes = (spec.in_channels, problem.matrices, problem.out_channels, 2)
+        strides = (tap_bytes, stride_bytes(b.out_channel_stride, b.type), half)
+        box = (in_channels_, 1, config.block_n, 1)
+        return TensorMap(Pointer("workspace"), b.type, sizes, strides, box, 128)
     if problem.filter_by_in_channel:
         sizes = (spec.in_channels, problem.matrices, problem.out_channels)
         strides = (tap_bytes, stride_bytes(b.out_channel_stride, b.type))

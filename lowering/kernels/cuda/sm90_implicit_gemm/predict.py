@@ -37,6 +37,9 @@ class Constants:
     """Cycles of a pixel of an im2col map, along each axis that it slides over past the second."""
     chunk: float = 208.0
     """Cycles of a chunk at least."""
+    split_chunk: float = 605.0
+    """Cycles of a chunk of f32 as three products of TF32 beside them: rows are loaded and split,
+    and sums added."""
     tile: float = 897.2
     """Cycles between the accumulators of a tile and of the next one."""
     stored: float = 9.615
@@ -65,6 +68,8 @@ class Constants:
 FITTED = Constants()
 BOUNDS = {"multiply": (1.0, 2.0)}
 """What the fit keeps constants within."""
+SPLIT_POWER = 3.0
+"""Of what two warpgroups do in turn: one multiplies, one loads, splits and adds."""
 FIXED = ("meet", "published")
 """What is not fitted, but that of `sm90_wgrad`, whose blocks meet alike: no splits are recorded."""
 
@@ -95,6 +100,8 @@ class Work:
     """Rows of C of a tile that are no whole cache lines."""
     blocks: int
     splits: int
+    is_split: bool
+    """Whether f32 is multiplied as three products of TF32."""
     traffic: Traffic
 
 
@@ -117,10 +124,10 @@ def work(
     results = traffic_of(spec, epilogue)
     return Work(
         groups=tuple(groups),
-        products=config.block_m * config.block_n * in_channels_,
-        rate="tf32" if spec.tf32 else spec.a.type,
+        products=config.block_m * config.block_n * in_channels_ * config.products,
+        rate="tf32" if spec.a.type == "f32" else spec.a.type,
         a_bytes=config.block_m * 128,
-        b_bytes=loaded * 128,
+        b_bytes=loaded * 128 * (2 if config.products > 1 else 1),
         pixels=config.block_m * max(0, spatial - 2),
         spatial=spatial,
         accumulators=config.block_m * config.block_n,
@@ -130,6 +137,7 @@ def work(
         part_rows=config.block_m if problem.out_channels * problem.result_bytes % LINE else 0,
         blocks=config.blocks,
         splits=config.splits,
+        is_split=config.products > 1,
         traffic=results,
     )
 
@@ -137,6 +145,8 @@ def work(
 def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
     """µs."""
     multiplied = k.multiply * work.products / target.wgmma_rate[work.rate]
+    if work.is_split:
+        multiplied = overlap(SPLIT_POWER, multiplied, k.split_chunk)
     beside = k.weights_rate if work.spatial else k.rows_rate
     copied = work.a_bytes / k.rows_rate * (k.straddling if work.straddles else 1.0)
     far = k.far * min(1.0, work.traffic.b / target.l2_bytes)
@@ -161,7 +171,8 @@ def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
         heated(busy / target.clock_mhz),
         k.dram * work.traffic.time(target),
     )
-    return target.launch + k.start + time + _fix_up(work, k)
+    time += target.launch + k.start + _fix_up(work, k)
+    return time + target.next_launch if work.is_split else time
 
 
 def _fix_up(work: Work, k: Constants) -> float:

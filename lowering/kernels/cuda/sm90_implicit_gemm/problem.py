@@ -14,6 +14,7 @@ from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.cuda.epilogue_operands import linear_operands
 from convir.lowering.kernels.cuda.launch import Scalar
 from convir.lowering.kernels.cuda.sizes import ANY_SIZE
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.pieces import in_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -31,6 +32,9 @@ SWIZZLE_BYTES = 128
 TF32_MULTIPLE = 32
 """What input channels and columns of TF32 are multiples of: other forms were not run on a GPU
 yet."""
+MIN_SPLIT_REDUCED = 96
+"""The least that is reduced by three products of TF32: from here on the bound of their error is at
+most that of multiply-adds one after the other."""
 ZERO_FILL_BYTES = 2
 """Of an element of a result whose zero-filled outputs the kernel family fills."""
 ALIGNMENT = 8
@@ -38,8 +42,6 @@ ALIGNMENT = 8
 MAX_FUSED_BYTES = 128
 """Rows of C up to so long are stored together with the zero-filled outputs behind them, whole
 cache lines."""
-PIECE_CHANNELS = 32
-"""Phases are joined if their columns are a multiple of this, which tiles are divided by."""
 PIECE_CHUNKS = 256
 """Chunks of 16 bytes that a warp fills of a zero-filled output before it looks for another
 piece."""
@@ -136,6 +138,8 @@ class Sm90ImplicitGemmProblem:
     """What the epilogue reads besides."""
     result_bytes: int = 2
     """Of an element of C."""
+    is_split: bool = False
+    """Whether A and B are f32 in IEEE arithmetic, each product of which is three of TF32."""
 
     @property
     def images(self) -> Size:
@@ -177,7 +181,7 @@ def of_image(sizes: tuple[int, ...], images: Size) -> tuple[int, ...]:
 
 def problem_of(contraction: Contraction) -> Sm90ImplicitGemmProblem | Refusal:
     """Plan a contraction that computes C, or say why the kernel family cannot compute it."""
-    refusal = unsupported(contraction, takes_tf32=True)
+    refusal = unsupported(contraction, takes_f32=True) or _unsupported_split(contraction)
     if refusal is not None:
         return refusal
     contraction, pieces = in_pieces(contraction)
@@ -220,52 +224,47 @@ def problem_of(contraction: Contraction) -> Sm90ImplicitGemmProblem | Refusal:
         chunks=-(-contraction.in_channels // channels_of_stage(contraction.a.type)),
         pieces=pieces,
         result_bytes=STORAGE_BYTES[contraction.c.type],
+        is_split=splits_f32(contraction),
     )
     return _with_zero_fills(problem, contraction.out_channels)
 
 
-def in_pieces(contraction: Contraction) -> tuple[Contraction, tuple[int, ...]]:
-    """Phases that differ in their weights alone as columns of one product, and their pieces.
-
-    So a transposed convolution without overlap is one GEMM whose store shuffles pixels.
-    """
-    out_channels, step = contraction.out_channels, contraction.b.out_channel_stride
-    phases = sorted(contraction.phases, key=_first_weight)
-    first = phases[0]
-    same = all(_without_weights(phase) == _without_weights(first) for phase in phases)
-    weights = [_first_weight(phase) - _first_weight(first) for phase in phases]
-    in_order = weights == [i * out_channels * step for i in range(len(phases))]
-    if not same or first.taps != 1 or not in_order or out_channels % PIECE_CHANNELS:
-        return contraction, (0,)
-    pieces = tuple(phase.out_offset - first.out_offset for phase in phases)
-    return replace(contraction, phases=(first,), out_channels=out_channels * len(phases)), pieces
+def splits_f32(contraction: Contraction) -> bool:
+    """Whether operands are f32 that may not be rounded to TF32."""
+    return contraction.a.type == contraction.b.type == "f32" and not contraction.tf32
 
 
-def _first_weight(phase: Phase) -> int:
-    return sum(axis.tap_weights[0] for axis in phase.axes if axis.tap_weights)
+def _unsupported_split(contraction: Contraction) -> Refusal | None:
+    """Why f32 is not multiplied as three products of TF32; None if it is, or is no f32."""
+    if not splits_f32(contraction):
+        return None
+    taps = min((phase.taps for phase in contraction.phases if phase.taps), default=0)
+    if 0 < taps * contraction.in_channels < MIN_SPLIT_REDUCED:
+        return Refusal(
+            f"a reduction of {taps * contraction.in_channels} is shorter than {MIN_SPLIT_REDUCED}:"
+            " three products may be less accurate than f32"
+        )
+    _, pieces = in_pieces(contraction)
+    return Refusal("f32 of several pixels in one row") if len(pieces) > 1 else None
 
 
-def _without_weights(phase: Phase) -> list[Axis]:
-    return [replace(axis, tap_weights=axis.tap_rows) for axis in phase.axes]
-
-
-def unsupported(contraction: Contraction, *, takes_tf32: bool = False) -> Refusal | None:
+def unsupported(contraction: Contraction, *, takes_f32: bool = False) -> Refusal | None:
     """Why a kernel family of Hopper's does not take a contraction, whatever its phases are."""
     types = {contraction.a.type, contraction.b.type}
-    is_tf32 = takes_tf32 and contraction.tf32
+    is_f32 = takes_f32 and (contraction.tf32 or types == {"f32"})
     if contraction.result != "C" or contraction.accumulate:
         return Refusal("it computes the gradient of the weights, or adds to C")
     if contraction.groups != 1:
         return Refusal("it has groups")
     is_half = len(types) == 1 and types <= {"f16", "bf16"}
-    if contraction.element != "f32" or not (is_half or is_tf32):
-        return Refusal("A and B are not both f16 or both bf16")
-    if contraction.c.type not in (("f32",) if is_tf32 else ("f16", "bf16")):
+    if contraction.element != "f32" or not (is_half or is_f32):
+        return Refusal("A and B are not both f16, both bf16 or both f32")
+    if contraction.c.type not in (("f32",) if is_f32 else ("f16", "bf16")):
         return Refusal("C is not of A's size")
     if contraction.a.stride != 1 or contraction.c.stride != 1:
         return Refusal("channels are not innermost")
     b = contraction.b
-    if is_tf32 and b.in_channel_stride != 1:
+    if is_f32 and b.in_channel_stride != 1:
         return Refusal("input channels of B are not contiguous, as TF32 has to have them")
     if 1 not in (b.in_channel_stride, b.out_channel_stride):
         return Refusal("neither input nor output channels of B are contiguous")
@@ -481,9 +480,10 @@ def sm90_problem(spec: Contraction, epilogue: Epilogue) -> Sm90ImplicitGemmProbl
         return problem
     if problem.has_zero_fills and problem.result_bytes != ZERO_FILL_BYTES:
         return Refusal("it stores zero-filled outputs of 32 bits")
-    if spec.tf32 and epilogue.operands:
+    is_f32 = spec.tf32 or problem.is_split
+    if is_f32 and epilogue.operands:
         return Refusal("its epilogue reads operands beside sums of TF32")
-    if spec.tf32 and (spec.in_channels % TF32_MULTIPLE or spec.out_channels % TF32_MULTIPLE):
+    if is_f32 and (spec.in_channels % TF32_MULTIPLE or spec.out_channels % TF32_MULTIPLE):
         return Refusal(f"input or output channels of TF32 are no multiples of {TF32_MULTIPLE}")
     if epilogue.zero_fills_read_operands and problem.has_zero_fills:
         return Refusal("its epilogue reads operands for zero-filled outputs")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
 from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
 from convir.lowering.kernels.cuda.epilogue_operands import operands_source
 from convir.lowering.kernels.cuda.sizes import Sizes, value_of
+from convir.lowering.kernels.cuda.sm80_implicit_gemm.problem import any_images, problem_source
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import THREADS, shared_bytes
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import (
     ALIGNMENT,
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import Sm90ImplicitGemmConfig
 
-SYMBOL = "sm90_implicit_gemm"
+SYMBOL, SPLIT_SYMBOL = "sm90_implicit_gemm", "split_filter"
+SPLIT_THREADS = 256
 
 _SCHEDULES = {"cooperative": "convir::wgmma::kCooperative", "pingpong": "convir::wgmma::kPingPong"}
 
@@ -43,7 +45,7 @@ def source_of(
     the workspace and the counters of splits if there are any, the tensor map of B, and those of A.
     """
     images = Sizes.of({"images": problem.images})
-    is_split = config.splits > 1
+    is_split, is_f32 = config.splits > 1, config.products > 1
     tile_order = () if is_split else tile_order_of(tiles_of(problem, config), config.blocks) or ()
     tables = [table for table in _tables(problem, config, tile_order) if table.rows]
     names = [f"a{i}" for i in range(len(problem.maps))]
@@ -57,21 +59,25 @@ def source_of(
         ),
         *images.parameters,
         *(["float* workspace", "unsigned* counters"] if is_split else []),
+        *(["const float* elements_of_a", "const float* elements_of_b"] if is_f32 else []),
         maps,
     ]
     splits = ["workspace", "counters"] if is_split else ["nullptr", "nullptr"]
+    splits = ["{elements_of_a, elements_of_b}"] if is_f32 else splits
     handed = ["c", braced(operands), *(images.scalars or ["1"]), *splits, "b", *names]
     return (
         f"// {config}\n"
-        '#include "sm90_implicit_gemm/kernel.cuh"\n'
+        f'#include "sm90_implicit_gemm/{"split" if is_f32 else "kernel"}.cuh"\n'
         "using convir::hopper::TensorMap;\n"
         + epilogue.source
         + operands_source(problem.operands, epilogue)
+        + (_elements_source(contraction, epilogue) if is_f32 else "")
         + "".join(table.text for table in tables)
         + "struct Problem {\n"
         f"  using Input = {CPP_TYPES[contraction.a.type]};\n"
         "  using Epilogue = ::Epilogue;\n"
         "  using Operands = ::Operands;\n"
+        + ("  using Elements = ::Elements;\n" if is_f32 else "")
         + "".join(
             f"  static constexpr int {name} = {value};\n"
             for name, value in _constants(contraction, problem, config).items()
@@ -82,8 +88,28 @@ def source_of(
         f"using Config = {_config(config)};\n"
         f'extern "C" __global__ void __launch_bounds__({THREADS}, 1)\n'
         f"{SYMBOL}({', '.join(given)}) {{\n"
-        f"  convir::wgmma::contract<Problem, Config>({', '.join(handed)});\n"
+        f"  convir::wgmma::{'contract_split' if is_f32 else 'contract'}<Problem, Config>"
+        f"({', '.join(handed)});\n"
         "}\n"
+    )
+
+
+def _elements_source(contraction: Contraction, epilogue: Epilogue) -> str:
+    """Where the elements of the operands lie, by which results that are not finite are computed
+    again: phases in the order of the problem's. The code has any number of images."""
+    active = [phase for phase in contraction.phases if phase.taps]
+    ordered = sorted(active, key=lambda phase: (-phase.taps, -phase.pixels))
+    phases = tuple(replace(phase, axes=any_images(phase.axes)) for phase in ordered)
+    return problem_source(replace(contraction, phases=phases), epilogue, "Elements")
+
+
+def split_source(count: int) -> str:
+    """CUDA C++ with the kernel `SPLIT_SYMBOL`, which splits `count` elements of B."""
+    return (
+        '#include "sm90_implicit_gemm/split.cuh"\n'
+        f'extern "C" __global__ void __launch_bounds__({SPLIT_THREADS})\n'
+        f"{SPLIT_SYMBOL}(const float* b, float* halves) {{\n"
+        f"  convir::wgmma::split_filter(b, halves, {count}ll);\n}}\n"
     )
 
 
@@ -95,6 +121,7 @@ def _config(config: Sm90ImplicitGemmConfig) -> str:
         _SCHEDULES[config.schedule],
         config.store_channels,
         config.splits,
+        config.products,
     )
     return f"convir::wgmma::Config<{', '.join(map(str, values))}>"
 

@@ -11,6 +11,8 @@ from convir.lowering.kernels.cuda.sm90_wgrad.config import (
     BLOCKS_M,
     BLOCKS_N,
     CHUNK,
+    SPLIT_ROLES,
+    SPLIT_TILES,
     Sm90WgradConfig,
     refusal,
     schedule_of,
@@ -63,7 +65,7 @@ def ranked(
     costs = {c: predict(spec, epilogue, c, gpu) for c in configs}
     limit = _WORTH_MEASURING * min(costs.values(), default=0.0)
     found = sorted((c for c in costs if costs[c] <= limit), key=lambda c: costs[c])
-    if found and _hides_asking(problem, found[0], gpu):
+    if found and not problem.is_split and _hides_asking(problem, found[0], gpu):
         found.insert(1, replace(found[0], roles=(0, found[0].roles[1])))
     return found[:_MOST]
 
@@ -108,6 +110,9 @@ def _candidates(problem: WgradProblem, gpu: Target) -> Iterator[Sm90WgradConfig]
             continue
         if block_n - BLOCKS_N[0] >= problem.chunks_n * CHUNK:
             continue
+        if problem.is_split:
+            yield from _split(problem, gpu, block_m, block_n)
+            continue
         divided: list[Sm90WgradConfig] = []
         for roles in _ROLES:
             found = _deepest(problem, gpu, block_m, block_n, roles)
@@ -120,13 +125,32 @@ def _candidates(problem: WgradProblem, gpu: Target) -> Iterator[Sm90WgradConfig]
         yield from divided
 
 
+def _split(
+    problem: WgradProblem, gpu: Target, block_m: int, block_n: int
+) -> Iterator[Sm90WgradConfig]:
+    """The same of f32 as three products of TF32."""
+    if (block_m, block_n) not in SPLIT_TILES:
+        return
+    found = _deepest(problem, gpu, block_m, block_n, SPLIT_ROLES)
+    if found is not None:
+        yield from _divided(*found)
+        yield from (config for config in _sliced(*found, gpu) if config.cluster == 1)
+
+
 def _deepest(
     problem: WgradProblem, gpu: Target, block_m: int, block_n: int, roles: tuple[int, int]
 ) -> tuple[Sm90WgradConfig, Schedule] | None:
     """Whole tiles with as many stages as the shared memory holds."""
     for stages in _STAGES:
         whole = Sm90WgradConfig(
-            block_m, block_n, stages, roles, 1, Partition(), gpu.multiprocessors
+            block_m,
+            block_n,
+            stages,
+            roles,
+            1,
+            Partition(),
+            gpu.multiprocessors,
+            3 if problem.is_split else 1,
         )
         if refusal(problem, whole, gpu) is None:
             return whole, schedule_of(problem, whole)

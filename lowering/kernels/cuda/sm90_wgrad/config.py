@@ -29,11 +29,20 @@ MOST_ACCUMULATORS = {1: 64 * 192, 2: 2 * 64 * 256}
 """Accumulators of a tile at most, by warpgroups that multiply. Two get registers from those that
 load."""
 
+SPLIT_TILES = ((128, 128), (64, 256), (64, 128), (128, 64))
+"""Tiles of f32 as three products of TF32: a thread has the accumulators twice."""
+SPLIT_ROLES = (4, 8)
+"""Their roles."""
+_SPLIT_STAGES, _MOST_SPLIT_AHEAD = 2, 3
+"""Stages that are split or multiplied, and steps that are loaded before those, at most."""
+
 _BOX_BYTES = BLOCK_K * CHUNK * 2
 _ATOM_BYTES = 1024
 _STAGED_ROW_BYTES = CHUNK * 2 + 16
 _BARRIER_BYTES, _PUSHED_BARRIER_BYTES = 16, 8
 """Barriers of a stage, and of a warpgroup for accumulators that neighbours write."""
+_SPLIT_BARRIER_BYTES = 8
+"""That of a stage whose elements of A are split."""
 _PUSHED_COLUMN = 4 * 128
 """Accumulators of a warpgroup that go to one block: four of each thread."""
 _LEAST_KEPT = 3
@@ -60,6 +69,8 @@ class Sm90WgradConfig(WithRoles, family="sm90_wgrad", sizes=2):
     partition: Partition
     blocks: int
     """Blocks that run at a time, one for each multiprocessor."""
+    products: Annotated[int, OneOf(1, 3)] = 1
+    """Products of tensor cores for each product: 3 of TF32 are one of f32."""
 
     @property
     def out_channels(self) -> int:
@@ -70,12 +81,18 @@ class Sm90WgradConfig(WithRoles, family="sm90_wgrad", sizes=2):
     @property
     def shared_bytes(self) -> int:
         """Dynamic shared memory of a block."""
-        staged = self.consumer_warpgroups * CHUNK * _STAGED_ROW_BYTES
-        exchanged = staged
+        if self.products > 1:
+            return self._ring_bytes + self._aside_bytes
+        exchanged = self.consumer_warpgroups * CHUNK * _STAGED_ROW_BYTES
         if self.drained is not None:
             exchanged = max(0, self._pushed_bytes - self.drained * self._stage_bytes)
             exchanged += self.consumer_warpgroups * _PUSHED_BARRIER_BYTES
         return self._ring_bytes + self._aside_bytes + exchanged
+
+    @property
+    def split_ahead(self) -> int:
+        """Steps that warps load before the one that they split."""
+        return min(self.stages - _SPLIT_STAGES, _MOST_SPLIT_AHEAD)
 
     @property
     def drained(self) -> int | None:
@@ -91,8 +108,8 @@ class Sm90WgradConfig(WithRoles, family="sm90_wgrad", sizes=2):
 
     @property
     def _stage_bytes(self) -> int:
-        boxes = self.block_m // CHUNK + -(-self.block_n // CHUNK)
-        return boxes * _BOX_BYTES
+        boxes_n = -(-self.block_n // CHUNK) * (2 if self.products > 1 else 1)
+        return (self.block_m // CHUNK + boxes_n) * _BOX_BYTES
 
     @property
     def _ring_bytes(self) -> int:
@@ -101,7 +118,8 @@ class Sm90WgradConfig(WithRoles, family="sm90_wgrad", sizes=2):
     @property
     def _aside_bytes(self) -> int:
         """What aligns the ring, and its barriers."""
-        return _ATOM_BYTES + self.stages * _BARRIER_BYTES
+        barriers = _BARRIER_BYTES + (_SPLIT_BARRIER_BYTES if self.products > 1 else 0)
+        return _ATOM_BYTES + self.stages * barriers
 
     @property
     def _pushed_bytes(self) -> int:
@@ -126,6 +144,8 @@ class Sm90WgradConfig(WithRoles, family="sm90_wgrad", sizes=2):
             return Refusal(f"block_n={self.block_n}: {CHUNK} for each of {narrow} warpgroups")
         if self.block_m * self.block_n > MOST_ACCUMULATORS[self.consumer_warpgroups]:
             return Refusal("a tile's accumulators exceed the registers")
+        if self.products > 1:
+            return self._split_refusal()
         partition = self.partition
         is_whole = partition.reduction == "reduce-scatter" and partition.splits == self.cluster
         if self.cluster > 1 and not is_whole:
@@ -137,6 +157,17 @@ class Sm90WgradConfig(WithRoles, family="sm90_wgrad", sizes=2):
             return Refusal(f"{self.stages} stages leave no room for the accumulators of a cluster")
         return None
 
+    def _split_refusal(self) -> Refusal | None:
+        """Why no kernel multiplies f32 as three products of TF32 with this config."""
+        if (self.block_m, self.block_n) not in SPLIT_TILES:
+            tiles = ", ".join(f"{m}x{n}" for m, n in SPLIT_TILES)
+            return Refusal(f"products={self.products}: tiles are {tiles}")
+        if self.roles != SPLIT_ROLES:
+            return Refusal(f"products={self.products}: roles are 4:8")
+        if self.split_ahead < 1:
+            return Refusal(f"products={self.products}: {self.stages} stages are too few")
+        return Refusal(f"products={self.products}: no clusters") if self.cluster > 1 else None
+
 
 def tiles_of(problem: WgradProblem, config: Sm90WgradConfig) -> int:
     """Tiles of B."""
@@ -144,12 +175,15 @@ def tiles_of(problem: WgradProblem, config: Sm90WgradConfig) -> int:
     # Of the last chunk a tile has a part, and others the rest.
     whole, rest = divmod(config.block_n, CHUNK)
     sharing = CHUNK // rest if rest else 1
-    return rows * -(-problem.chunks_n * sharing // (whole * sharing + (rest > 0)))
+    columns = -(-problem.chunks_n * sharing // (whole * sharing + (rest > 0)))
+    return problem.groups * rows * columns
 
 
 def refusal(problem: WgradProblem, config: Sm90WgradConfig, target: Target) -> Refusal | None:
     """Why the kernel family's assertions, or the GPU, refuse `config`; None if they do not."""
     refused = config.refusal() or target.shared_refusal(config.shared_bytes)
+    if refused is None and (config.products > 1) != problem.is_split:
+        refused = Refusal("three products are those of f32 in IEEE arithmetic, and no others")
     if refused is not None:
         return refused
     tiles = tiles_of(problem, config)

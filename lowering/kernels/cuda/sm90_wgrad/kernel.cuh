@@ -3,6 +3,7 @@
 
 #include "ptx/named_barrier.cuh"
 #include "sm90_wgrad/producer.cuh"
+#include "sm90_wgrad/split.cuh"
 
 namespace convir::wgrad {
 
@@ -68,6 +69,49 @@ __device__ __forceinline__ void run_uniform(typename Problem::Epilogue::Stored* 
   named_sync(kReady, Config::kThreads);
   for (int i = 0; i < Kernel::kStages; ++i) ask();
   kernel.consume(out, workspace, flags, ask);
+}
+
+// f32 in IEEE arithmetic: warps that load also split what they have loaded of A, some steps behind.
+// The elements of A and C are those of the tensor maps.
+template <class Problem, class Config>
+__device__ __forceinline__ void run_split(typename Problem::Epilogue::Stored* out,
+                                          float* workspace, unsigned* flags, int steps,
+                                          const Elements& elements, const TensorMap& c,
+                                          const TensorMap& a) {
+  using Kernel = wgrad::SplitKernel<Problem, Config>;
+  static_assert(Kernel::kSharedBytes == Problem::kSharedBytes);
+  extern __shared__ char memory[];
+  const Kernel kernel(memory, steps);
+  if (threadIdx.x == 0) kernel.init_barriers();
+  if (threadIdx.x == Config::kConsumerThreads) {
+    hopper::prefetch_map(&c);
+    hopper::prefetch_map(&a);
+  }
+  __syncwarp();
+  Roles<true, kSplitterRegisters, kSplitConsumerRegisters>::run(
+      threadIdx.x >= Config::kConsumerThreads,
+      [&] {
+        Producer<Problem, Config, Config::kProducerWarps, 1> ask(kernel, c, a);
+        named_sync(kReady, Config::kThreads);
+        PipelineState<Kernel::kStages> at;
+        int asked = 0;
+        const auto ask_next = [&] {
+          if (!ask.is_left()) return;
+          ask();
+          ++asked;
+          __syncwarp();
+        };
+        for (int i = 0; i < Problem::kSplitAhead; ++i) ask_next();
+        for (int step = 0; step < asked; ++step) {
+          ask_next();
+          kernel.split(at);
+          at.advance();
+        }
+      },
+      [&] {
+        named_sync(kReady, Config::kThreads);
+        kernel.consume(out, workspace, flags, elements);
+      });
 }
 
 }  // namespace convir::wgrad

@@ -6,6 +6,7 @@ those whose pixels are by its K-major one. The kernel is in `mainloop.cuh`; see 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from convir.analysis.refusal import Refusal
@@ -19,12 +20,12 @@ from convir.lowering.kernels.cuda.launch import (
     TensorMap,
 )
 from convir.lowering.kernels.cuda.sm90_wgrad.config import (
-    BLOCK_K,
     CHUNK,
     Sm90WgradConfig,
     refusal,
     schedule_of,
 )
+from convir.lowering.kernels.cuda.sm90_wgrad.planes import LINE_BYTES
 from convir.lowering.kernels.cuda.sm90_wgrad.problem import WgradProblem, wgrad_problem
 from convir.lowering.kernels.cuda.sm90_wgrad.source import SYMBOL, source_of
 from convir.lowering.kernels.cuda.tensor_maps import im2col_map, promotion_of
@@ -75,6 +76,7 @@ def kernels(
             Pointer("b"),
             Pointer("workspace"),
             Pointer("state"),
+            *((Pointer("a"), Pointer("c")) if problem.is_split else ()),
             *scalars,
             _gradient_map(spec, problem, target),
             _row_map(spec, problem, target),
@@ -105,20 +107,21 @@ def _reads_once(problem: WgradProblem, schedule: Schedule) -> bool:
 
 def _gradient_map(spec: Contraction, problem: WgradProblem, target: Target) -> TensorMap:
     """64 channels of the output pixels of C that a step has."""
+    channels = spec.groups * spec.out_channels
     if problem.planes is not None:
-        promotion = promotion_of(
-            _bytes_of(spec.c, spec.out_channels * problem.pixels.value), target
-        )
-        return problem.planes.c.tensor_map(Pointer("c"), spec.c.type, CHUNK, promotion)
+        promotion = promotion_of(_bytes_of(spec.c, channels * problem.pixels.value), target)
+        planes = problem.planes.c.tensor_map(Pointer("c"), spec.c.type, CHUNK, promotion)
+        return replace(planes, is_tf32=planes.is_tf32 and not problem.is_split)
+    row_bytes = _bytes_of(spec.c, problem.row_stride)
     return TensorMap(
         Pointer("c"),
         spec.c.type,
-        (spec.out_channels, problem.pixels.value),
-        (problem.row_stride * 2,),
-        (CHUNK, BLOCK_K),
-        128,
-        problem.row_offset * 2,
-        promotion=promotion_of(problem.pixels.value * problem.row_stride * 2, target),
+        (channels, problem.pixels.value),
+        (row_bytes,),
+        (LINE_BYTES // problem.nbytes, problem.block_k),
+        LINE_BYTES,
+        _bytes_of(spec.c, problem.row_offset),
+        promotion=promotion_of(problem.pixels.value * row_bytes, target),
     )
 
 
@@ -127,16 +130,23 @@ def _row_map(spec: Contraction, problem: WgradProblem, target: Target) -> Tensor
     rows = problem.rows
     if problem.planes is not None and problem.planes.a is not None:
         promotion = promotion_of(_bytes_of(spec.a, rows.rows * rows.row_stride), target)
-        return problem.planes.a.tensor_map(Pointer("a"), spec.a.type, CHUNK, promotion)
-    promotion = promotion_of(rows.rows * rows.row_stride * 2, target)
+        planes = problem.planes.a.tensor_map(Pointer("a"), spec.a.type, CHUNK, promotion)
+        return replace(planes, is_tf32=planes.is_tf32 and not problem.is_split)
+    promotion = promotion_of(_bytes_of(spec.a, rows.rows * rows.row_stride), target)
+    channels, copied = spec.groups * spec.in_channels, LINE_BYTES // problem.nbytes
     if not rows.slides:
         sizes, strides, box = (
-            (spec.in_channels, rows.rows),
-            (rows.row_stride * 2,),
-            (CHUNK, BLOCK_K),
+            (channels, rows.rows),
+            (_bytes_of(spec.a, rows.row_stride),),
+            (copied, problem.block_k),
         )
-        return TensorMap(Pointer("a"), spec.a.type, sizes, strides, box, 128, promotion=promotion)
-    return im2col_map(Pointer("a"), spec.a.type, spec.in_channels, rows, CHUNK, BLOCK_K, promotion)
+        return TensorMap(
+            Pointer("a"), spec.a.type, sizes, strides, box, LINE_BYTES, promotion=promotion
+        )
+    found = im2col_map(
+        Pointer("a"), spec.a.type, channels, rows, copied, problem.block_k, promotion
+    )
+    return replace(found, is_tf32=False)
 
 
 def _bytes_of(channels: Channels, elements: int) -> int:

@@ -40,12 +40,13 @@ struct Kernel {
   using Planes = wgrad::Planes<Problem, kBlockK>;
   static constexpr hopper::Major kMajorC = Problem::kPlanesC ? hopper::kMajorK : hopper::kMajorMN;
   static constexpr hopper::Major kMajorA = Problem::kPlanesA ? hopper::kMajorK : hopper::kMajorMN;
-  static_assert(sizeof(Input) == 2 || Problem::kPlanesA, "TF32 is K major");
+  static constexpr bool kIsSplit = Config::kIsSplit;
+  static_assert(sizeof(Input) == 2 || Problem::kPlanesA || kIsSplit, "TF32 is K major");
   static_assert(Problem::kPlanesC || !Problem::kPlanesA);
 
   static constexpr int kStages = Config::kStages;
   static constexpr int kBoxesM = Layout::kBoxesM, kBoxesN = Layout::kBoxesN;
-  static constexpr int kStageBytes = (kBoxesM + kBoxesN) * kBoxBytes;
+  static constexpr int kStageBytes = (kBoxesM + kBoxesN * (kIsSplit ? 2 : 1)) * kBoxBytes;
   static constexpr int kN = Config::kN, kTiles = Config::kWarpgroupTiles;
   static constexpr int kAccumulators = kTiles * kN / 2;  // of a thread
 
@@ -58,8 +59,11 @@ struct Kernel {
   using Pushed = partition::ClusterReduction<
       partition::OwnedByVector<kWarpgroupThreads, kAccumulators, Config::kSplits>>;
   static constexpr int kPushedBytes = Config::kConsumers * Pushed::kBytes;
-  static constexpr int kExchangeBytes = kIsClustered ? kPushedBytes : Layout::kStagingBytes;
-  static constexpr int kBarriers = 2 * kStages + (kIsClustered ? Config::kConsumers : 0);
+  static constexpr int kExchangeBytes = kIsClustered ? kPushedBytes
+                                        : kIsSplit   ? 0
+                                                     : Layout::kStagingBytes;
+  static constexpr int kBarriers = (kIsSplit ? 3 : 2) * kStages +
+                                   (kIsClustered ? Config::kConsumers : 0);
   // Pushed accumulators lie beside the stages, or as far as there is no room in the last stages of
   // the ring, which are then not those of a part's last steps.
   static constexpr int kDrained = Config::kDrained, kKept = kStages - kDrained;
@@ -175,14 +179,24 @@ struct Kernel {
                                                      const int (&offset)[kMaxSpatial]) {
     if constexpr (Problem::kSpatial > 0) {
       hopper::load_im2col<Problem::kSpatial>(to, &a, barrier, at, offset);
+      if constexpr (kCopies > 1) {
+        const int second[5] = {at[0] + kChunk / 2, at[1], at[2], at[3], at[4]};
+        hopper::load_im2col<Problem::kSpatial>(to + kBoxBytes / 2, &a, barrier, second, offset);
+      }
     } else {
       load_rows(to, a, barrier, at[0], at[1]);
     }
   }
   static __device__ __forceinline__ void load_rows(unsigned to, const TensorMap& map,
                                                    unsigned barrier, int channel, int position) {
-    hopper::load_2d<Problem::kReadsOnce>(to, &map, barrier, channel, position);
+#pragma unroll
+    for (int i = 0; i < kCopies; ++i) {
+      hopper::load_2d<Problem::kReadsOnce>(to + i * (kBoxBytes / kCopies), &map, barrier,
+                                           channel + i * (kChunk / kCopies), position);
+    }
   }
+  // Of a chunk of channels that are innermost: rows are 128 bytes.
+  static constexpr int kCopies = kChunk * sizeof(Input) / hopper::kSwizzleBytes;
 
   using Accumulators = float[kTiles][kN / 2];
 
@@ -260,7 +274,9 @@ struct Kernel {
 
   // Puts the splits of a tile together, and stores it.
   __device__ __forceinline__ void finish(Accumulators& d, int consumer, const Work& work,
-                                         Output* out, float* workspace, unsigned* flags) const {
+                                         Output* of_groups, float* workspace,
+                                         unsigned* flags) const {
+    Output* const out = of_groups + Layout::group_of(work.tile) * Problem::kGroupStride;
     const int thread = threadIdx.x;
     const int m = Layout::chunk_m(work.tile);
     const typename Layout::Columns out_channels(work.tile);
@@ -282,8 +298,9 @@ struct Kernel {
       accumulators.add_own(work.split, thread % kWarpgroupThreads,
                            Fours(out, m, out_channels, consumer, thread % kWarpgroupThreads));
     } else if constexpr (kIsSliced) {
-      using ReduceScatter =
-          partition::ReduceScatter<kWarpgroupThreads, kAccumulators, kFixUp, Config::kSplits>;
+      // Of split f32 not all splits are loaded at once, beside accumulators for a step.
+      using ReduceScatter = partition::ReduceScatter<kWarpgroupThreads, kAccumulators, kFixUp,
+                                                     kIsSplit ? 0 : Config::kSplits>;
       const auto shares = ReduceScatter::template of_group<Schedule::kUnits, Layout::kTiles>(
           workspace, flags, thread % kWarpgroupThreads, consumer);
       shares(work, sum, store_from(ReduceScatter::begin_of(work.split, Config::kSplits)));

@@ -162,7 +162,12 @@ def _merged(line: Axis, outer: Axis) -> Axis:
 def _map_of_a(spec: Contraction, axes: Sequence[Axis], images: Axis) -> PlaneMap:
     line, *outer = axes
     return PlaneMap(
-        (line.extent, spec.in_channels, *(axis.extent for axis in outer), images.extent),
+        (
+            line.extent,
+            spec.groups * spec.in_channels,
+            *(axis.extent for axis in outer),
+            images.extent,
+        ),
         (spec.a.stride, *(axis.row_stride for axis in outer), images.row_stride),
         0,
     )
@@ -171,7 +176,7 @@ def _map_of_a(spec: Contraction, axes: Sequence[Axis], images: Axis) -> PlaneMap
 def _map_of_c(spec: Contraction, axes: Sequence[Axis], images: Axis, offset: int) -> PlaneMap:
     line, *outer = axes
     return PlaneMap(
-        (line.size, spec.out_channels, *(axis.size for axis in outer), images.size),
+        (line.size, spec.groups * spec.out_channels, *(axis.size for axis in outer), images.size),
         (spec.c.stride, *(axis.out_stride for axis in outer), images.out_stride),
         offset,
     )

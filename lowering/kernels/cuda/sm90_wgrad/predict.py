@@ -29,6 +29,14 @@ class Constants:
     """A step of a tile of 256 x 128 accumulators."""
     narrow: float = 1.831
     """A factor of it where a multiplication has 64 columns."""
+    three: float = 3.88
+    """A factor of it for three products of TF32, of half as many output pixels."""
+    three_narrow: float = 1.52
+    """The same where such a multiplication has 64 columns, in place of `narrow`."""
+    three_wide: float = 1.18
+    """The same of a tile of 256 columns, all of which warps that load split."""
+    three_apart: float = 8.0
+    """µs for a million results of f32 whose input channels are not contiguous."""
     wide: float = 1.122
     """A factor of the time of a tile with 256 columns for a warpgroup, for one tap."""
     wide_taps: float = 1.058
@@ -80,6 +88,8 @@ class Constants:
     dram_power: float = 4.984
 
 
+SPLIT_BOXES = 2
+"""Copies of A that warps which load split as fast as others multiply."""
 FITTED = Constants()
 BOUNDS = {"wide": (1.001, 1.2), "apart": (1.0, 8.0), "straddling_line": (1.0, 2.0)}
 """What the fit keeps constants within."""
@@ -97,6 +107,8 @@ class Work:
     """Of a tile."""
     is_narrow: bool
     is_wide: bool
+    is_split: bool
+    """Whether f32 is multiplied as three products of TF32."""
     outside: float
     """The part of taps that lie outside of A."""
     boxes_c: int
@@ -109,6 +121,8 @@ class Work:
     lines_straddle: bool
     is_apart: bool
     """Whether input channels of the result are not contiguous."""
+    apart: int
+    """Results of f32 whose input channels are not contiguous."""
     line: int
     """Pixels of a line that slides; 0 if none do."""
     is_scattered: bool
@@ -142,11 +156,15 @@ def work(spec: Contraction, epilogue: Epilogue, config: Sm90WgradConfig, target:
         steps=busiest_steps(schedule),
         waves=ceil(schedule.units / schedule.concurrent),
         accumulators=config.block_m * config.block_n,
-        is_narrow=config.out_channels == CHUNK and problem.taps > 1,
+        is_narrow=config.out_channels == CHUNK and (problem.taps > 1 or problem.is_split),
+        is_split=problem.is_split,
         lines_c=problem.planes is not None,
         lines_a=problem.reads_planes,
         lines_straddle=problem.planes is not None and problem.planes.straddles,
         is_apart=problem.in_channel_stride != 1,
+        apart=spec.groups * problem.taps * spec.in_channels * spec.out_channels
+        if problem.is_split and problem.in_channel_stride != 1
+        else 0,
         outside=outside_of(spec),
         is_wide=config.out_channels > 2 * CHUNK,
         boxes_c=config.block_m // CHUNK,
@@ -175,7 +193,12 @@ def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
     line = k.line_box * (k.straddling_line if work.lines_straddle else 1.0)
     of_c, of_a = line if work.lines_c else of_c, line if work.lines_a else of_a
     copies = work.boxes_c * of_c + work.boxes_a * of_a
-    multiply = k.multiply * work.accumulators / (256 * 128) * (k.narrow if work.is_narrow else 1.0)
+    multiply = k.multiply * work.accumulators / (256 * 128)
+    if work.is_split:
+        multiply *= k.three * (k.three_narrow if work.is_narrow else 1.0)
+        multiply *= k.three_wide if work.boxes_a > SPLIT_BOXES else 1.0
+    elif work.is_narrow:
+        multiply *= k.narrow
     step = overlap(4.0, multiply, copies) * (k.scattered if work.is_scattered else 1.0)
     if work.is_wide:
         step *= k.wide_taps if work.taps > 1 else k.wide
@@ -186,6 +209,7 @@ def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
     dram = k.dram * work.traffic.time(target) * (k.coupled if work.cluster > 1 else 1.0)
     time = overlap(k.dram_power, heated(work.steps * step), dram)
     time += work.waves * (k.tile + stored) + _fix_up(work, megabytes, k)
+    time += 1e-6 * k.three_apart * work.apart
     return target.launch + k.start + time
 
 

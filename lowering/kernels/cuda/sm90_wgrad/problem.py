@@ -10,6 +10,7 @@ from math import gcd, prod
 from typing import TYPE_CHECKING
 
 from convir.analysis.refusal import Refusal
+from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.cuda.launch import Scalar
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import (
     ALIGNMENT,
@@ -28,6 +29,9 @@ BLOCK_K = 64
 """Output pixels of a stage, of 16 bits."""
 CHUNK = 64
 """Channels of a copy: a row of the 128-byte swizzle."""
+MIN_SPLIT_PIXELS = 96
+"""The least that is reduced by three products of TF32: from here on the bound of their error is at
+most that of multiply-adds one after the other."""
 SHIFT_BYTES = 16
 """What taps shift lines of contiguous pixels by multiples of."""
 
@@ -70,6 +74,13 @@ class WgradProblem:
     """Elements that runs of B's input channels begin and end at multiples of."""
     planes: Planes | None = None
     """Where pixels of C are contiguous, how they are copied."""
+    groups: int = 1
+    group_stride: int = 0
+    """Elements of B between two groups."""
+    nbytes: int = 2
+    """Of an element of A and C."""
+    is_split: bool = False
+    """Whether they are f32 in IEEE arithmetic, each product of which is three of TF32."""
 
     @property
     def chunks_m(self) -> int:
@@ -91,7 +102,12 @@ class WgradProblem:
         """Stages that the reduction over output pixels takes."""
         if self.planes is not None:
             return self.planes.steps
-        return -(-self.pixels.value // BLOCK_K)
+        return -(-self.pixels.value // self.block_k)
+
+    @property
+    def block_k(self) -> int:
+        """Output pixels of a step."""
+        return LINE_BYTES // self.nbytes
 
     @property
     def reads_planes(self) -> bool:
@@ -131,6 +147,7 @@ def problem_of(spec: Contraction) -> WgradProblem | Refusal:
     b = spec.b
     runs = [*(w for axis in phase.axes for w in axis.tap_weights), spec.in_channels]
     runs += [b.out_channel_stride] if spec.out_channels > 1 else []
+    runs += [b.group_stride] if spec.groups > 1 else []
     return WgradProblem(
         rows=rows,
         pixels=Scalar(phase.pixels),
@@ -144,25 +161,41 @@ def problem_of(spec: Contraction) -> WgradProblem | Refusal:
         in_channel_stride=b.in_channel_stride,
         vector=gcd(ALIGNMENT, *runs) if b.in_channel_stride == 1 else 1,
         planes=planes,
+        groups=spec.groups,
+        group_stride=b.group_stride if spec.groups > 1 else 0,
+        nbytes=STORAGE_BYTES[spec.a.type],
+        is_split=splits_f32(spec),
     )
+
+
+def splits_f32(spec: Contraction) -> bool:
+    """Whether operands are f32 that may not be rounded to TF32."""
+    return spec.a.type == spec.c.type == "f32" and not spec.tf32
 
 
 def _unsupported(spec: Contraction) -> Refusal | None:
     if spec.result != "B":
         return Refusal("it does not compute the gradient of the weights")
-    if spec.groups != 1:
-        return Refusal("it has groups")
+    refused = _unsupported_groups(spec)
+    if refused is not None:
+        return refused
     halves = ("f16", "bf16")
     is_tf32 = spec.tf32 and spec.a.stride != 1 and spec.b.type == "f32"
+    is_split = splits_f32(spec) and spec.b.type == "f32"
     if spec.element != "f32" or spec.a.type != spec.c.type:
-        return Refusal("A and C are not both f16 or both bf16")
-    if spec.a.type not in halves and not is_tf32:
+        return Refusal("A and C are not both f16, both bf16 or both f32")
+    if spec.a.type not in halves and not is_tf32 and not is_split:
         return Refusal(
-            "A and C are not both f16 or both bf16, nor TF32 whose pixels are contiguous"
+            "A and C are not both f16 or both bf16, nor f32 or TF32 whose pixels are contiguous"
         )
-    if spec.b.type not in halves and not is_tf32:
+    if spec.b.type not in halves and not is_tf32 and not is_split:
         return Refusal("B is not of 16 bits")
     (phase,) = spec.phases
+    if is_split and phase.pixels < MIN_SPLIT_PIXELS:
+        return Refusal(
+            f"a reduction of {phase.pixels} is shorter than {MIN_SPLIT_PIXELS}:"
+            " three products may be less accurate than f32"
+        )
     if len(phase.axes) > MAX_AXES:
         return Refusal(f"it has more than {MAX_AXES} axes")
     if phase.pixels >= 1 << 31:
@@ -170,15 +203,37 @@ def _unsupported(spec: Contraction) -> Refusal | None:
     return None
 
 
+def _unsupported_groups(spec: Contraction) -> Refusal | None:
+    """Why channels of groups are not copied as those of one; None if they are, or there is one."""
+    if spec.groups == 1:
+        return None
+    if 2 * min(spec.in_channels, spec.out_channels) < CHUNK:
+        return Refusal(
+            f"groups of {spec.in_channels} and {spec.out_channels} channels fill less than half of"
+            f" copies of {CHUNK}"
+        )
+    for what, channels, count in (
+        ("A", spec.a, spec.in_channels),
+        ("C", spec.c, spec.out_channels),
+    ):
+        if channels.group_stride != count * channels.stride:
+            return Refusal(f"groups of {what} are not adjacent channels")
+    return None
+
+
 def _unsupported_rows(spec: Contraction) -> Refusal | None:
     """Why operands are not rows of contiguous channels."""
-    if spec.a.stride != 1 or spec.c.stride != 1 or spec.b.in_channel_stride != 1:
+    has_rows_of_b = spec.b.in_channel_stride == 1 or splits_f32(spec)
+    if spec.a.stride != 1 or spec.c.stride != 1 or not has_rows_of_b:
         return Refusal("channels of A, B or C are not innermost")
     (phase,) = spec.phases
     strides = [axis.row_stride for axis in phase.axes if axis.extent > 1]
     strides += [axis.out_stride for axis in phase.axes if axis.size > 1]
-    strides += [weight for axis in phase.axes for weight in axis.tap_weights]
-    strides += [spec.b.out_channel_stride] if spec.out_channels > 1 else []
+    if not splits_f32(spec):
+        strides += [weight for axis in phase.axes for weight in axis.tap_weights]
+        strides += [spec.b.out_channel_stride] if spec.out_channels > 1 else []
+        strides += [spec.b.group_stride] if spec.groups > 1 else []
+    strides += [spec.out_channels] if spec.groups > 1 else []
     if any(stride % ALIGNMENT for stride in (*strides, phase.out_offset, spec.in_channels)):
         return Refusal(f"rows of A, B or C do not start at multiples of {ALIGNMENT} elements")
     return None

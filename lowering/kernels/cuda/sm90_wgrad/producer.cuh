@@ -49,7 +49,7 @@ class Producer {
       walk_ = kernel_.walk_of(unit_);
     }
     step_ = work_.begin;
-    const int m = Layout::chunk_m(work_.tile);
+    const int m = Layout::chunk_m(work_.tile), group = Layout::group_of(work_.tile);
     const typename Layout::Columns out_channels(work_.tile);
     const int in_m = min(Kernel::kBoxesM, Layout::kChunksM - m);
     count_ = in_m;
@@ -61,8 +61,9 @@ class Producer {
       const int chunk = out_channels.chunk(column);
       const bool is_m = box < Kernel::kBoxesM;
       is_inside_[i] = is_m ? box < in_m : box < kBoxes && chunk < Layout::kChunksN;
-      channel_[i] = is_m ? (m + box) * kChunk
-                         : chunk % Layout::kTapChunks * kChunk + out_channels.channel(column);
+      channel_[i] = is_m ? group * Problem::kOutChannels + (m + box) * kChunk
+                         : group * Problem::kInChannels + chunk % Layout::kTapChunks * kChunk +
+                               out_channels.channel(column);
       Layout::tap_offset(chunk / Layout::kTapChunks, offset_[i]);
     }
     if constexpr (kFindsAhead) find();

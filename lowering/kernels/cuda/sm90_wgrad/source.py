@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
 from convir.lowering.kernels.cuda.launch import Scalar
 from convir.lowering.kernels.cuda.sizes import Sizes
+from convir.lowering.kernels.cuda.sm80_implicit_gemm.problem import any_images, problem_source
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import ALIGNMENT, MAX_SPATIAL
 from convir.lowering.kernels.cuda.sm90_wgrad.problem import BLOCK_K
 from convir.lowering.kernels.cuda.tile_schedule.partition import DATA_PARALLEL, STREAM_K
@@ -46,9 +48,15 @@ def source_of(
 
     The tensor maps of C and A follow.
     """
-    steps = Sizes.of({"steps": _steps(problem, config)})
+    is_split = config.products > 1
+    sizes: dict[str, Size] = {"steps": _steps(problem, config)}
+    if is_split:
+        sizes["pixels"] = problem.pixels
+    steps = Sizes.of(sizes)
     cluster = f"__cluster_dims__({config.cluster}, 1, 1) " if config.cluster > 1 else ""
-    body = "run" if config.roles[0] else "run_uniform"
+    body = "run_split" if is_split else "run" if config.roles[0] else "run_uniform"
+    raw = ["const float* elements_of_a", "const float* elements_of_c"] if is_split else []
+    elements = "{elements_of_a, elements_of_c, static_cast<int>(pixels)}, " if is_split else ""
     slides, taps, planes = problem.rows.slides, problem.tap_axes, problem.planes
     axes = {
         "size": [slide.size for slide in slides],
@@ -69,13 +77,17 @@ def source_of(
         "kStoresPairs": problem.vector % 2 == 0,
     }
     maps = "const __grid_constant__ TensorMap c, const __grid_constant__ TensorMap a"
-    given = ["Epilogue::Stored* b", "float* workspace", "unsigned* flags", *steps.parameters]
+    given = ["Epilogue::Stored* b", "float* workspace", "unsigned* flags", *raw, *steps.parameters]
     source = (
         f"// {config}\n"
         '#include "sm90_wgrad/kernel.cuh"\n'
-        "using convir::hopper::TensorMap;\n" + epilogue.source + "struct Problem {\n"
+        "using convir::hopper::TensorMap;\n"
+        + epilogue.source
+        + (_elements_source(spec, epilogue) if is_split else "")
+        + "struct Problem {\n"
         f"  using Input = {CPP_TYPES[spec.a.type]};\n"
         "  using Epilogue = ::Epilogue;\n"
+        + ("  using Elements = ::Elements;\n" if is_split else "")
         + "".join(
             f"  static constexpr int {name} = {value};\n"
             for name, value in _constants(problem, config, steps).items()
@@ -85,13 +97,14 @@ def source_of(
             for name, is_so in flags.items()
         )
         + f"  static constexpr long long kOutChannelStride = {problem.out_channel_stride};\n"
+        + f"  static constexpr long long kGroupStride = {problem.group_stride};\n"
         + "".join(_accessor(name, values) for name, values in axes.items())
         + "};\n"
         f"using Config = {_config(config)};\n"
         f'extern "C" __global__ void {cluster}__launch_bounds__({config.threads}, 1)\n'
         f"{SYMBOL}({', '.join(given)},\n    {maps}) {{\n"
         f"  convir::wgrad::{body}<Problem, Config>(b, workspace, flags, "
-        f"{'steps' if steps.scalars else 'Problem::kSteps'}, c, a);\n"
+        f"{'steps' if 'steps' in steps.scalars else 'Problem::kSteps'}, {elements}c, a);\n"
         "}\n"
     )
     return source, steps.arguments
@@ -104,6 +117,14 @@ def _steps(problem: WgradProblem, config: Sm90WgradConfig) -> Size:
     return steps if kind == STREAM_K or is_short else Scalar(steps)
 
 
+def _elements_source(spec: Contraction, epilogue: Epilogue) -> str:
+    """Where the elements of the operands lie, by which results that are not finite are computed
+    again. The code has any number of images."""
+    (phase,) = spec.phases
+    phases = (replace(phase, axes=any_images(phase.axes)),)
+    return problem_source(replace(spec, phases=phases), epilogue, "Elements")
+
+
 def _most_lag(problem: WgradProblem, config: Sm90WgradConfig) -> int:
     """Steps of a part that one warpgroup may be behind another."""
     if problem.taps == 1 or config.consumer_warpgroups == 1:
@@ -114,6 +135,7 @@ def _most_lag(problem: WgradProblem, config: Sm90WgradConfig) -> int:
 def _last_step(problem: WgradProblem, config: Sm90WgradConfig) -> int:
     """Multiplications of 16 output pixels in the last step of a part."""
     is_whole = config.partition.kind == DATA_PARALLEL and problem.planes is None
+    is_whole = is_whole and config.products == 1
     return (problem.pixels.value - 1) % BLOCK_K // TILE_K + 1 if is_whole else BLOCK_K // TILE_K
 
 
@@ -122,6 +144,7 @@ def _constants(problem: WgradProblem, config: Sm90WgradConfig, steps: Sizes) -> 
         "kOutChannels": problem.out_channels,
         "kInChannels": problem.in_channels,
         "kTaps": problem.taps,
+        "kGroups": problem.groups,
         "kFirstWeight": problem.first_weight,
         "kSteps": steps.constants.get("steps", 0),
         "kMostLag": _most_lag(problem, config),
@@ -131,6 +154,7 @@ def _constants(problem: WgradProblem, config: Sm90WgradConfig, steps: Sizes) -> 
         "kImagePixels": problem.planes.axes[0].size if problem.planes else 0,
         "kInChannelStride": problem.in_channel_stride,
         "kSharedBytes": config.shared_bytes,
+        "kSplitAhead": config.split_ahead,
     }
 
 
@@ -149,6 +173,7 @@ def _config(config: Sm90WgradConfig) -> str:
         f"convir::wgrad::{_REDUCTIONS[partition.reduction]}",
         str(partition.waves == "blocks").lower(),
         config.blocks,
+        config.products,
     )
     return f"convir::wgrad::Config<{', '.join(map(str, values))}>"
 

@@ -17,10 +17,10 @@ constexpr int kMaxSpatial = wgmma::kMaxSpatial;
 enum Reduction : int { kLinear, kTree, kReduceScatter };
 
 // kProducerWarps: producer warps; kConsumers: warpgroups that multiply; kCluster: blocks that put
-// the splits of a tile together in their shared memory.
+// the splits of a tile together in their shared memory; kProducts: 3 of TF32 for each of f32, or 1.
 template <int kBlockM_, int kBlockN_, int kStages_, int kProducerWarps_, int kConsumers_,
           int kCluster_, int kDrained_, partition::Kind kKind_, int kSplits_,
-          Reduction kReduction_, bool kWholeAreBlocks_, int kBlocks_>
+          Reduction kReduction_, bool kWholeAreBlocks_, int kBlocks_, int kProducts_>
 struct Config {
   static constexpr int kBlockM = kBlockM_, kBlockN = kBlockN_, kStages = kStages_;
   static constexpr int kProducerWarps = kProducerWarps_, kConsumers = kConsumers_, kCluster = kCluster_;
@@ -37,6 +37,8 @@ struct Config {
   // Of stream-K: tiles that nobody divides have blocks of their own.
   static constexpr bool kWholeAreBlocks = kWholeAreBlocks_;
   static constexpr int kBlocks = kBlocks_;  // that run at a time
+  // Whether f32 is multiplied as three products of TF32.
+  static constexpr bool kIsSplit = kProducts_ == 3;
   // Warpgroups share a tile's rows, or its columns if there are only 64 rows.
   static constexpr int kWarpgroupsM = kBlockM >= kConsumers * 64 ? kConsumers : 1;
   static constexpr int kWarpgroupsN = kConsumers / kWarpgroupsM;
@@ -62,13 +64,21 @@ struct Layout {
   static constexpr int kChunksN = kTapChunks * Problem::kTaps;
   static constexpr int kSharesN = kWholeN * kSharing + (Config::kRest > 0);  // of chunks, a tile's
   static constexpr int kTilesN = (kChunksN * kSharing + kSharesN - 1) / kSharesN;
-  static constexpr int kTiles = (kChunksM + kBoxesM - 1) / kBoxesM * kTilesN;
+  static constexpr int kTilesM = (kChunksM + kBoxesM - 1) / kBoxesM;
+  static constexpr int kTilesOfGroup = kTilesM * kTilesN;
+  static constexpr int kTiles = Problem::kGroups * kTilesOfGroup;
 
   using WarpStaging = wgmma::Staging<kChunk>;
   static constexpr int kStagingBytes = WarpStaging::kBytes * Config::kConsumers * 4;
 
-  // The first chunk of a tile's rows. Columns change fastest.
-  static __device__ __forceinline__ int chunk_m(int tile) { return tile / kTilesN * kBoxesM; }
+  // The group of a tile, and the first chunk of its rows. Columns change fastest, groups slowest.
+  static __device__ __forceinline__ int group_of(int tile) {
+    return Problem::kGroups == 1 ? 0 : tile / kTilesOfGroup;
+  }
+  static __device__ __forceinline__ int chunk_m(int tile) {
+    const int row = tile / kTilesN;
+    return (Problem::kGroups == 1 ? row : row % kTilesM) * kBoxesM;
+  }
 
   // Chunk i of a tile's columns, and its first channel that is the tile's. Behind the chunks that
   // tiles have alone are those that they share.

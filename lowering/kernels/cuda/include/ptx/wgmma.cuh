@@ -217,6 +217,15 @@ struct Wgmma;
                    : CONVIR_D_##n                                                                 \
                    : "l"(a), "l"(b), "r"(accumulate));                                            \
     }                                                                                             \
+    static __device__ __forceinline__ void run(float* d, const unsigned (&a)[4],                  \
+                                               unsigned long long b, int accumulate) {            \
+      asm volatile("{\n.reg .pred use;\nsetp.ne.b32 use, %" #o5 ", 0;\n"                          \
+                   "wgmma.mma_async.sync.aligned.m64n" #n "k8.f32." TYPE "." TYPE                 \
+                   " {" CONVIR_R_##n "}, {%" #o0 ", %" #o1 ", %" #o2 ", %" #o3 "}, %" #o4         \
+                   ", use, 1, 1;\n}\n"                                                            \
+                   : CONVIR_D_##n                                                                 \
+                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate));        \
+    }                                                                                             \
   };
 #define CONVIR_WGMMAS(WGMMA, ELEMENT, TYPE)                                                       \
   WGMMA(ELEMENT, TYPE, 8, 4, 5, 6, 7, 8, 9)                                                       \

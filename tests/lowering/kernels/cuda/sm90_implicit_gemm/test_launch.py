@@ -175,7 +175,8 @@ def test_illegal_configs(text: str, reason: str) -> None:
     [
         (dgrad_line(2, 20, 64, (9, 9), 1, 0, 2), "multiples of 8 elements"),
         (dgrad_line(2, 64, 20, (9, 9), 1, 0, 2), "multiples of 8 elements"),
-        (dgrad_line(2, 64, 64, (9, 9), 1, 0, 2).replace("fp16", ""), "not both f16 or both bf16"),
+        (dgrad_line(2, 64, 64, (9, 9), 1, 0, 2).replace("fp16", "fp64"), "not both f16, both bf16"),
+        (dgrad_line(2, 64, 96, (9, 9), 1, 0, 2).replace("fp16", ""), "as TF32 has to have them"),
         (dgrad_line(2, 64, 64, (9, 9), 1, 0, 2).replace("-g 1", "-g 2"), "it has groups"),
     ],
 )

@@ -200,8 +200,9 @@ def test_illegal_configs(text: str, reason: str) -> None:
     [
         (line(2, 20, 64, (9, 9), 3, 1, 1), "multiples of 8 elements"),
         (line(2, 64, 36, (9, 9), 3, 1, 1), "multiples of 8 elements"),
-        (line(2, 64, 64, (9, 9), 3, 1, 1).replace("fp16", ""), "not both f16 or both bf16"),
-        (line(2, 64, 64, (9, 9), 3, 1, 1) + " -g 2", "it has groups"),
+        (line(2, 64, 64, (9, 9), 3, 1, 1).replace("fp16", "fp64"), "not both f16, both bf16 or"),
+        (line(1, 64, 64, (9, 9), 3, 1, 1).replace("fp16", ""), "of 81 is shorter than 96"),
+        (line(2, 64, 64, (9, 9), 3, 1, 1) + " -g 4", "groups of 16 and 16 channels fill less"),
         (line(2, 64, 64, (64, 64), 3, 1, 9), "steps are too far apart"),
         (line(2, 64, 64, (9, 9), 3, 1, 1).replace("fil_layout NHWC", "fil_layout NCHW"), "inner"),
         (line(2, 64, 64, (9, 9), 3, 1, 1).replace("-F 4", "-F 1"), "does not compute the gradient"),

@@ -225,7 +225,7 @@ def test_lines_are_as_long_as_no_tap_reaches_across() -> None:
         # Pixels of A alone are contiguous; those of C alone, in f32.
         (WINDOW.replace(PIXELS, PLANES), "innermost"),
         (TF32.replace("--in_layout NCHW", "--in_layout NHWC"), "not both f16 or both bf16"),
-        (POINTWISE + " -g 2", "it has groups"),
+        (POINTWISE + " -g 32", "groups of 16 and 16 channels fill less"),
     ],
 )
 def test_refusals(text: str, reason: str) -> None:
@@ -235,9 +235,18 @@ def test_refusals(text: str, reason: str) -> None:
 
 
 def test_f32_is_rounded_only_where_that_is_allowed() -> None:
-    found = problem.problem_of(reading(TF32).contraction)
-    assert isinstance(found, Refusal)
-    assert "not both f16 or both bf16" in found.reason
+    found = reading(TF32)
+    config = Sm90WgradConfig.parse(text_of("128x128 4 1 data-parallel"))
+    for spec, products in ((found.contraction, 3), (contraction_of(TF32), 1)):
+        right, wrong = (
+            launch.kernels(spec, found.epilogue, replace(config, products=each), DEFAULT_TARGET)
+            for each in (products, 4 - products)
+        )
+        assert not isinstance(right, Refusal), right.reason
+        maps = [each for each in right.kernels[0].arguments if isinstance(each, TensorMap)]
+        assert [each.is_tf32 for each in maps] == [products == 1] * 2
+        assert isinstance(wrong, Refusal)
+        assert "three products are those of f32" in wrong.reason
 
 
 @pytest.mark.parametrize("text", [POINTWISE, COLUMN, WINDOW, SLICES, DILATED, TF32])

@@ -137,6 +137,46 @@ def test_kernel(text: str, config: str) -> None:
     check_config(text, config_of(config))
 
 
+def grouped(
+    dtype: str,
+    c: int,
+    k: int,
+    groups: int,
+    spatial: Sequence[int],
+    taps: int,
+    pad: int,
+    stride: int,
+) -> str:
+    return f"{line(dtype, 3, c, k, spatial, taps, pad, stride)} -g {groups}"
+
+
+COLUMN_OF_PLANES = (
+    "convfp16 -n 3 -c 128 -H 16 -W 24 -k 272 -y 3 -x 1 -p 1 -q 0 -g 2 -F 4 "
+    "--in_layout NCHW --fil_layout NCHW --out_layout NCHW"
+)
+GROUPS = [
+    (grouped("f16", 128, 128, 2, (9, 11), 3, 1, 1), "64x256 4 1 data-parallel"),
+    (grouped("f16", 128, 128, 2, (9, 11), 3, 1, 1), "64x192 4 1 split-k:3:reduce-scatter 1:4"),
+    (grouped("bf16", 144, 240, 3, (9, 11), 3, 1, 2), "128x128 4 1 split-k:2:linear"),
+    (grouped("bf16", 144, 240, 3, (9, 11), 3, 1, 2), "64x128 4 1 data-parallel"),
+    (grouped("f16", 144, 240, 3, (9, 11), 1, 0, 1), "64x64 8 1 split-k:2:reduce-scatter 1:4"),
+    (grouped("f16", 128, 128, 4, (9, 11), 1, 0, 2), "64x64 8 1 data-parallel 1:4"),
+    (grouped("f16", 128, 128, 4, (14, 14), 3, 1, 1), "64x256 4 1 stream-k:linear"),
+    (grouped("f16", 256, 256, 4, (75,), 32, 16, 1), "64x256 5 1 data-parallel"),
+    (grouped("f16", 256, 256, 4, (75,), 32, 16, 1), "64x192 6 1 stream-k:tree 1:4"),
+    (grouped("f16", 512, 256, 2, (14, 14), 3, 1, 1), "128x160 4 1 data-parallel"),
+    (grouped("bf16", 512, 256, 2, (14, 14), 3, 1, 1), "128x128 6 3 split-k:3:reduce-scatter"),
+    (grouped("bf16", 128, 256, 2, (6, 8, 7), 3, 1, 2), "128x256 4 1 split-k:2:tree 0:8"),
+    (COLUMN_OF_PLANES, "128x128 4 1 split-k:3:reduce-scatter"),
+]
+"""The channels of a group fill a copy, or more than half of one, or end inside of one."""
+
+
+@pytest.mark.parametrize(("text", "config"), GROUPS)
+def test_groups(text: str, config: str) -> None:
+    check_config(text, config_of(config))
+
+
 @pytest.mark.parametrize(
     "config",
     [
