@@ -50,7 +50,8 @@ def main() -> None:
     options = parser.parse_args()
     bench = HostBench(options.threads)
     print(
-        f"{bench.describe()['cpu']}, bf16 products: {target().bf16_dot}, {options.threads} threads"
+        f"{bench.describe()['cpu']}, bf16 products: {target().bf16_dot}, "
+        f"AMX: {target().tiles}, {options.threads} threads"
     )
     rows = _convolutions(bench, options) + _networks(bench, options)
     if options.json:

@@ -59,8 +59,12 @@ ENTRIES = {
 }
 """Modules that others call by a name they expect, and what they may import beside that."""
 
-COMPOSED = {"attention": {"implicit_gemm", "reduction"}}
-"""Families of the host whose kernel calls those of other families, and these."""
+COMPOSED = {
+    "attention": {"implicit_gemm", "reduction"},
+    "amx_implicit_gemm": {"implicit_gemm"},
+    "amx_wgrad": {"implicit_gemm", "wgrad"},
+}
+"""Families of the host whose kernel is made of parts of other families', and these."""
 
 KERNELS = ROOT / "lowering" / "kernels" / "cuda"
 DEVICE_LAYERS = (

@@ -71,15 +71,21 @@ _byte_dot += """
 """
 
 
-def emulated(ir: str) -> str:
-    """`ir` for any CPU: instructions are calls of their models, vectors of 512 bits are split."""
+def emulated(ir: str, *, bf16: bool = False, of_bytes: bool = False) -> str:
+    """`ir` for any CPU: instructions are calls of their models, vectors of 512 bits are split.
+
+    Args:
+        ir: the code.
+        bf16: whether it calls parts of the model of products of bf16 itself.
+        of_bytes: the same of bytes.
+    """
     ir = re.sub(r' "target-features"="[^"]*"', "", ir)
-    if BF16_DOT in ir:
+    if BF16_DOT in ir or bf16:
         ir = re.sub(rf"declare .*{re.escape(BF16_DOT)}.*\n", "", ir)
         ir = ir.replace(BF16_DOT, "@bf16_dot") + _BF16_DOT_MODEL
         if "@llvm.fma.v16f32(<16 x float>," not in ir.replace(_BF16_DOT_MODEL, ""):
             ir += "declare <16 x float> @llvm.fma.v16f32(<16 x float>, <16 x float>, <16 x float>)"
-    if BYTE_DOT in ir:
+    if BYTE_DOT in ir or of_bytes:
         ir = re.sub(rf"declare .*{re.escape(BYTE_DOT)}.*\n", "", ir)
         ir = ir.replace(BYTE_DOT, "@byte_dot") + _byte_dot
     return ir

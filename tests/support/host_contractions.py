@@ -13,10 +13,12 @@ from convir.dialects.conv.windows import Window
 from convir.lowering.bodies.contraction.convolution import Convolution, Layouts
 from convir.lowering.bodies.contraction.spec import ComputeType, Contraction, StorageType
 from convir.lowering.kernels.host.target import target
-from convir.runtime.host.contraction import compile_contraction
+from convir.runtime.host.contraction import HostKernel, compile_contraction
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    from convir.lowering.kernels.host.target import CpuTarget
 
 
 DIRECTIONS = ("fprop", "dgrad", "wgrad")
@@ -202,8 +204,14 @@ class Guarded:
         assert (outside == 0xA5).all(), f"{name} was written past its end"
 
 
-def run(case: Case, kind: str, cpu: str, threads: int = 1) -> None:
-    """Run the kernel of `case` and compare."""
+def run(
+    case: Case,
+    kind: str,
+    cpu: str,
+    threads: int = 1,
+    compiled: Callable[[Contraction, CpuTarget], HostKernel] = compile_contraction,
+) -> None:
+    """Run the kernel of `case`, as `compiled` makes it, and compare."""
     x, w, y = operands(case)
     result = {"fprop": 2, "dgrad": 0, "wgrad": 1}[kind]
     spatial = len(case.inputs)
@@ -220,7 +228,7 @@ def run(case: Case, kind: str, cpu: str, threads: int = 1) -> None:
     expected = stored(answer, letters[result], layouts[result], case.types[result])
     if not case.accumulate:
         operand[result].view(np.uint8)[...] = 0xFF
-    kernel = compile_contraction(case.spec(kind), target(cpu))
+    kernel = compiled(case.spec(kind), target(cpu))
     a, b, c = (operand[i] for i in ((2, 1, 0) if kind == "dgrad" else (0, 1, 2)))
     guarded = {"a": Guarded.of(a), "b": Guarded.of(b), "c": Guarded.of(c)}
     for name, size in kernel.workspace.items():

@@ -7,7 +7,7 @@
 // RUN: convir-opt %s -p 'fuse-epilogue,form-kernel-regions,select-kernels{device=cuda gpu="sm_90a:132:232448:NVIDIA H200"}' 2>&1 | filecheck %s --check-prefixes=OLD,GPU
 // On the host the least predicted time decides, as on GPUs; families, a library and plain loops are compared.
 
-// UNKNOWN: error: unknown CPU target 'pentium': one of x86-64, x86-64-v3, x86-64-v4, x86-64-v4-bf16, host
+// UNKNOWN: error: unknown CPU target 'pentium': one of x86-64, x86-64-v3, x86-64-v4, x86-64-v4-bf16, x86-64-v4-amx, host
 // CPU:     error: unknown GPU target 'x86-64-v3': one of h200, {{.*}}, or ARCH:MULTIPROCESSORS:SHARED_BYTES[:NAME]
 // OLD:     option 'gpu=...' is an older spelling of 'target=...'
 // GPU:     kernel.region configs {cuda = "

@@ -35,6 +35,8 @@ class OperandStages:
         cpu: CpuTarget,
         epilogue: FusedEpilogue | None = None,
         copied_as: StorageType | None = None,
+        *,
+        joins: bool = True,
     ) -> None:
         """Begin with no stage.
 
@@ -43,16 +45,20 @@ class OperandStages:
             cpu: the processor.
             epilogue: what follows it.
             copied_as: the type that kernels read; the arithmetic's if None.
+            joins: whether kernels read pairs or quads as words where these are multiplied.
         """
         self._read: StorageType = spec.element if copied_as is None else copied_as
-        pairs, quads = takes_pairs(spec, cpu), takes_quads(spec)
+        pairs, quads = joins and takes_pairs(spec, cpu), joins and takes_quads(spec)
         if spec.element == "i32" and not quads:
             self._read = "i8"
         self.spec = paired(spec) if pairs else in_quads(spec) if quads else spec
         """What the kernels compute: `spec` on the copies of operands, over pairs or quads where
         these are multiplied."""
         self.epilogue = epilogue
-        self.lanes = Lanes(spec.element, cpu, pairs, quads)
+        halves = spec.a.type if joins and reads_halves(spec, cpu) else None
+        if halves is not None:
+            self._read = halves
+        self.lanes = Lanes(spec.element, cpu, pairs, quads, halves)
         self.kernels: list[Writer] = []
         self.stages: list[Stage] = []
         self.workspace: dict[Buffer, int] = {}
@@ -135,6 +141,15 @@ class OperandStages:
         self.kernels.append(stage)
         self.workspace[copy] = stage.bytes
         self.stages.append(Stage(stage.name, stage.items, (buffer, copy)))
+
+
+def reads_halves(spec: Contraction, cpu: CpuTarget) -> bool:
+    """Whether tiles widen rows of 16-bit floats: of depthwise convolutions, whose elements are
+    multiplied by one weight a tap. A copy of A in f32 would be written to memory and read again."""
+    is_depthwise = spec.in_channels == spec.out_channels == 1 < spec.groups
+    packed = spec.a.group_stride == spec.a.stride and spec.c.group_stride == spec.c.stride
+    widens = spec.a.type == "bf16" or (spec.a.type == "f16" and cpu.f16_in_hardware)
+    return spec.result == "C" and spec.element == "f32" and is_depthwise and packed and widens
 
 
 def _dense(dimensions: tuple[Dimension, ...], channels: int) -> tuple[int, ...]:

@@ -8,6 +8,12 @@ from typing import TYPE_CHECKING, cast
 
 from convir.analysis.refusal import Refusal
 from convir.dialects.entry_points import HOST_KERNELS, installed
+from convir.lowering.kernels.host.amx_implicit_gemm import launch as amx_implicit_gemm
+from convir.lowering.kernels.host.amx_implicit_gemm import predict as amx_prediction
+from convir.lowering.kernels.host.amx_implicit_gemm.family import AMX_IMPLICIT_GEMM
+from convir.lowering.kernels.host.amx_wgrad import launch as amx_wgrad
+from convir.lowering.kernels.host.amx_wgrad import predict as amx_wgrad_prediction
+from convir.lowering.kernels.host.amx_wgrad.family import AMX_WGRAD
 from convir.lowering.kernels.host.attention.family import ATTENTION
 from convir.lowering.kernels.host.code.lanes import Lanes
 from convir.lowering.kernels.host.direct_depthwise import launch as direct_depthwise
@@ -16,12 +22,14 @@ from convir.lowering.kernels.host.direct_depthwise.kernel import cut_planes
 from convir.lowering.kernels.host.family import Family
 from convir.lowering.kernels.host.fused_chain.family import FUSED_CHAIN
 from convir.lowering.kernels.host.implicit_gemm import launch as implicit_gemm
+from convir.lowering.kernels.host.implicit_gemm import predict as vector_prediction
 from convir.lowering.kernels.host.implicit_gemm.family import IMPLICIT_GEMM
 from convir.lowering.kernels.host.loops.family import LOOPS
 from convir.lowering.kernels.host.pooling.family import POOL
 from convir.lowering.kernels.host.reduction.family import REDUCTION
 from convir.lowering.kernels.host.scatter.family import SCATTER
 from convir.lowering.kernels.host.wgrad import launch as wgrad
+from convir.lowering.kernels.host.wgrad import predict as wgrad_prediction
 from convir.lowering.kernels.host.wgrad.family import WGRAD
 from convir.lowering.kernels.library.blas import BLAS
 from convir.lowering.kernels.ranking import Prediction, Ranking
@@ -38,8 +46,17 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.protocol import KernelConfig
     from convir.lowering.kernels.ranking import Choice
 
-CONTRACTIONS: tuple[HostFamily, ...] = (DIRECT_DEPTHWISE, IMPLICIT_GEMM, WGRAD)
+CONTRACTIONS: tuple[HostFamily, ...] = (
+    DIRECT_DEPTHWISE,
+    IMPLICIT_GEMM,
+    WGRAD,
+    AMX_IMPLICIT_GEMM,
+    AMX_WGRAD,
+)
 """What computes contractions by register tiles: on every CPU one of them does."""
+
+ON_TILES: tuple[HostFamily, ...] = (AMX_IMPLICIT_GEMM, AMX_WGRAD)
+"""Those of them that need AMX."""
 
 INSTALLED: tuple[HostFamily, ...] = installed(HOST_KERNELS, cast("type[HostFamily]", Family))
 """Those of other packages."""
@@ -186,7 +203,12 @@ def plan_contraction(
             to be copied do not lie behind each other.
     """
     if spec.result == "B":
+        if amx_wgrad_prediction.predict(spec, cpu) < wgrad_prediction.predict(spec, cpu):
+            return amx_wgrad.launch(spec, cpu)
         return wgrad.launch(spec, cpu)
     if cut_planes(spec, Lanes(spec.element, cpu)) is not None:
         return direct_depthwise.launch(spec, cpu, epilogue)
+    by_tiles = amx_prediction.predict(spec, cpu)
+    if by_tiles < vector_prediction.predict(spec, cpu):
+        return amx_implicit_gemm.launch(spec, cpu, epilogue)
     return implicit_gemm.launch(spec, cpu, epilogue)

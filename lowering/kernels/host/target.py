@@ -12,25 +12,35 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
+from convir.lowering.kernels.host.tile_permission import may_use_tiles
 from convir.lowering.loops.llvm.llvm_binding import llvm
 
 X86_64 = "x86-64"
 X86_64_V3 = "x86-64-v3"
 X86_64_V4 = "x86-64-v4"
 X86_64_V4_BF16 = "x86-64-v4-bf16"
+X86_64_V4_AMX = "x86-64-v4-amx"
 ARM64 = "arm64"
 HOST = "host"
-NAMES: Final = (X86_64, X86_64_V3, X86_64_V4, X86_64_V4_BF16)
+NAMES: Final = (X86_64, X86_64_V3, X86_64_V4, X86_64_V4_BF16, X86_64_V4_AMX)
 """The CPUs that code is made for without being them."""
 
 AVX512_BF16: Final = "avx512bf16"
 """LLVM's name of the feature; only functions that multiply by it are compiled with it."""
 AVX512_VNNI: Final = "avx512vnni"
+AMX_TILE: Final = "amx-tile"
+AMX_BF16: Final = "amx-bf16"
+AMX_INT8: Final = "amx-int8"
 _PACKAGE: Final = "convir.lowering.kernels.host"
 
 # Their float → bfloat conversions turn subnormals into zero, which IEEE arithmetic does not.
 _FLUSHES_SUBNORMALS = (AVX512_BF16, "avxneconvert")
 _AVX512 = ("avx512f", "avx512bw", "avx512dq", "avx512vl")
+_AMX = (AMX_TILE, AMX_BF16, AMX_INT8)
+
+_SLOW_PAIRS = ("cooperlake", "sapphirerapids", "emeraldrapids", "graniterapids")
+"""LLVM's names of processors on which a product of pairs takes longer than two multiply-adds of
+f32: on an Emerald Rapids 3.6 cycles, and 0.9 for a multiply-add."""
 
 
 @dataclass(frozen=True)
@@ -54,11 +64,16 @@ class CpuTarget:
     f16_in_hardware: bool
     """True if an instruction converts between f16 and f32."""
     bf16_dot: bool
-    """True if an instruction adds the products of two pairs of bf16 to an f32: `vdpbf16ps`."""
+    """True if an instruction adds the products of two pairs of bf16 to an f32, `vdpbf16ps`, in less
+    time than two multiply-adds of f32 take."""
 
     int8_dot: bool
     """True if an instruction adds the products of four unsigned and signed bytes to an i32:
     `vpdpbusd`."""
+
+    tiles: bool
+    """True if there are tile registers of AMX, and instructions that multiply bf16 and bytes of
+    them; the process may use them."""
 
     clock_mhz: float
     """Cycles per µs, under vector arithmetic."""
@@ -100,14 +115,15 @@ class CpuTarget:
 
 
 _REGISTER_FILES = (
-    (128, 16, False, False),
-    (128, 32, True, False),
-    (256, 16, True, False),
-    (512, 32, True, False),
-    (512, 32, True, True),
+    (128, 16, False, False, False),
+    (128, 32, True, False, False),
+    (256, 16, True, False, False),
+    (512, 32, True, False, False),
+    (512, 32, True, True, False),
+    (512, 32, True, True, True),
 )
 """Bits of a vector register, their number, whether multiply-adds are fused, and whether there are
-products of pairs of bf16."""
+products of pairs of bf16, and tile registers."""
 
 
 @cache
@@ -117,15 +133,16 @@ def register_files() -> tuple[CpuTarget, ...]:
     return tuple(
         replace(
             named(X86_64),
-            name=f"{registers}x{bits}{'-bf16' if pairs else ''}",
+            name=f"{registers}x{bits}{'-amx' if tiles else '-bf16' if pairs else ''}",
             cpu="",
             vector_bits=bits,
             vector_registers=registers,
             fma=fma,
             f16_in_hardware=fma,
             bf16_dot=pairs,
+            tiles=tiles,
         )
-        for bits, registers, fma, pairs in _REGISTER_FILES
+        for bits, registers, fma, pairs, tiles in _REGISTER_FILES
     )
 
 
@@ -161,15 +178,20 @@ def named(name: str) -> CpuTarget:
 def _host() -> CpuTarget:
     triple = llvm.get_process_triple()
     features: dict[str, bool] = llvm.get_host_cpu_features()
-    pairs, quads = features.get(AVX512_BF16, False), features.get(AVX512_VNNI, False)
+    processor = llvm.get_host_cpu_name()
+    pairs = features.get(AVX512_BF16, False) and processor not in _SLOW_PAIRS
+    quads = features.get(AVX512_VNNI, False)
+    has_tiles = all(features.get(feature, False) for feature in _AMX)
     for feature in _FLUSHES_SUBNORMALS:
         features[feature] = False
     flat = ",".join(f"{'+' if has else '-'}{name}" for name, has in sorted(features.items()))
-    own = {"name": HOST, "triple": triple, "cpu": llvm.get_host_cpu_name(), "features": flat}
+    own = {"name": HOST, "triple": triple, "cpu": processor, "features": flat}
     if not triple.startswith("x86_64"):
         return replace(named(ARM64), **own)
     fma, half = features.get("fma", False), features.get("f16c", False)
     known = named(X86_64_V3 if features.get("avx2", False) and fma else X86_64)
     if all(features.get(feature, False) for feature in _AVX512):
-        known = replace(named(X86_64_V4), bf16_dot=pairs, int8_dot=quads)
+        tiles = has_tiles and may_use_tiles()
+        known = named(X86_64_V4_AMX if tiles else X86_64_V4)
+        known = replace(known, bf16_dot=pairs, int8_dot=quads)
     return replace(known, **own, fma=fma, f16_in_hardware=half)

@@ -13,6 +13,7 @@ from convir.lowering.kernels.host.launch import HostLaunch
 from convir.lowering.kernels.host.registry import (
     ATTENTION,
     CONTRACTIONS,
+    ON_TILES,
     families_of,
     plan_kernel,
 )
@@ -57,10 +58,13 @@ def workspace_bytes(body: KernelBody, config: str, constants: Collection[int]) -
         config: of the host.
         constants: the numbers of the arguments that are constants of the program.
     """
-    if not any(family in (ATTENTION, *CONTRACTIONS) for family in families_of(config)):
+    families = families_of(config)
+    if not any(family in (ATTENTION, *CONTRACTIONS) for family in families):
         return 0
     needed = 0
     for cpu in register_files():
+        if cpu.tiles and families[0] not in ON_TILES:
+            continue  # It is computed on vectors there, too.
         launch = plan_kernel(body, config, cpu)
         if isinstance(launch, HostLaunch):
             contraction = body.contraction(cpu)

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.host.code.builder import Value, mask, vector, zero
 from convir.lowering.kernels.host.code.dot_of_bytes import dot_of_bytes
+from convir.lowering.kernels.host.code.widen import widened
 from convir.lowering.kernels.host.target import AVX512_BF16
 
 if TYPE_CHECKING:
-    from convir.lowering.bodies.contraction.spec import ComputeType
+    from convir.lowering.bodies.contraction.spec import ComputeType, StorageType
     from convir.lowering.kernels.host.code.builder import Function
     from convir.lowering.kernels.host.target import CpuTarget
 
@@ -30,6 +31,9 @@ class Lanes:
     quads: bool = False
     """Whether a lane of an operand holds four neighbouring bytes along the reduction instead of one
     i32; accumulators are i32 all the same."""
+    halves: StorageType | None = None
+    """The 16-bit type of rows that tiles widen as they read them; None where rows lie in the type
+    of the arithmetic."""
 
     @property
     def bytes(self) -> int:
@@ -98,6 +102,8 @@ class Lanes:
     @property
     def row_bytes(self) -> int:
         """Bytes of an element of a row, which for i32 without quads is an unsigned byte."""
+        if self.halves is not None:
+            return STORAGE_BYTES[self.halves]
         return 1 if self._widens else self.bytes
 
     @property
@@ -106,6 +112,9 @@ class Lanes:
 
     def broadcast_row(self, f: Function, address: Value) -> Value:
         """A vector with a row's element at `address` in every lane."""
+        if self.halves is not None:
+            one = widened(f, f.load("i16", address, self.row_bytes, "half"), self.halves)
+            return f.splat(one, self.count, "broadcast")
         if not self._widens:
             return self.broadcast(f, address)
         byte = f.load("i8", address, 1, "byte")
@@ -113,6 +122,8 @@ class Lanes:
 
     def load_row(self, f: Function, address: Value, active: int) -> Value:
         """The first `active` lanes from a row, zeros in the others."""
+        if self.halves is not None:
+            return widened(f, self.load_words(f, address, active), self.halves)
         if not self._widens:
             return self.load(f, address, active, "x")
         raw = self.load_elements(f, "i8", address, active)
@@ -121,6 +132,9 @@ class Lanes:
     def load_part(self, f: Function, address: Value, count: int) -> Value:
         """A vector of `count` elements of a row."""
         part = vector(self.scalar, count)
+        if self.halves is not None:
+            halves = f.load(vector("i16", count), address, self.row_bytes, "halves")
+            return widened(f, halves, self.halves)
         if not self._widens:
             return f.load(part, address, self.bytes, "x")
         raw = f.load(vector("i8", count), address, 1, "raw")

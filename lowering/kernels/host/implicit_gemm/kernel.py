@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.host.code.builder import Operand
     from convir.lowering.kernels.host.code.lanes import Lanes
     from convir.lowering.kernels.host.implicit_gemm.blocking import Blocking
+    from convir.lowering.kernels.host.implicit_gemm.joined_taps import JoinedTaps
 
 _OPERANDS = ("a", "b", "c")
 """The first arguments of a kernel."""
@@ -56,6 +57,8 @@ class RowKernel:
     lanes: Lanes
     cuts: Blocking
     epilogue: FusedEpilogue | None = None
+    joined: JoinedTaps | None = None
+    """What copies the rows of an item, which are then rows of one tap."""
 
     @property
     def fused(self) -> FusedStore | None:
@@ -81,9 +84,11 @@ class RowKernel:
         the operands of the epilogue.
         """
         lanes, cuts = self.lanes, self.cuts
-        tables = PhaseTables(module, self.spec)
+        tables = PhaseTables(module, self._listed)
         row_elements = self.spec.in_channels * (self.spec.groups // cuts.groups)
         row_bytes = row_elements * lanes.bytes
+        if self.joined is not None:
+            row_bytes = self.joined.rows.zero_bytes
         zero_row = module.filled("zero_row", row_bytes, LINE_BYTES, self.spec.fill)
         spill_row = module.zeros("spill_row", cuts.out_channels * lanes.bytes, LINE_BYTES)
         bounds = module.table("bounds", [bound for line in cuts.bounds for bound in line])
@@ -91,12 +96,21 @@ class RowKernel:
         finish = None
         if cuts.scratch_out_channels:
             line = cuts.scratch_out_channels * lanes.bytes
-            store = Epilogue(lanes, self.spec.c, line, self.spec.accumulate, self.fused)
+            rest = (
+                None if cuts.panel_out_channels % lanes.count else cuts.out_channels % lanes.count
+            )
+            store = Epilogue(lanes, self.spec.c, line, self.spec.accumulate, self.fused, rest)
             finish = store.function(module)
         tiles = self._tiles(module, zero_row, spill_row)
-        piece = module.add(self._piece(tables, fill, tiles, finish))
+        join = None if self.joined is None else module.add(self.joined.function(zero_row))
+        piece = module.add(self._piece(tables, (fill, join), tiles, finish))
         lister = None if self.zero_fills is None else module.add(OutLister(tables).function())
         module.add(self._entry(tables, bounds, lister, piece))
+
+    @property
+    def _listed(self) -> Contraction:
+        """What the row table is of: rows as they lie in A."""
+        return self.spec if self.joined is None else self.joined.listed
 
     @property
     def _streams(self) -> bool:
@@ -104,6 +118,8 @@ class RowKernel:
 
         A panel that is not the only one finds them in a cache.
         """
+        if self.joined is not None:
+            return False
         axes = [phase.axes[-1] for phase in self.spec.phases]
         behind = all(axis.row_stride * axis.step == self.spec.in_channels for axis in axes)
         return behind and self.cuts.panels == 1 and all(p.taps == 1 for p in self.spec.phases)
@@ -160,7 +176,7 @@ class RowKernel:
             cuts.table_width,
             zero_row,
             spill_row,
-            skips=not self.spec.fill,
+            skips=not self.spec.fill and self.joined is None,
             single=cuts.in_channel_block >= in_channels,
             streams=self._streams,
             line_elements=self.spec.b.in_channel_stride if cuts.in_place else None,
@@ -180,7 +196,7 @@ class RowKernel:
     def _piece(
         self,
         tables: PhaseTables,
-        fill: Function,
+        rows_of: tuple[Function, Function | None],
         tiles: tuple[Function, Function],
         finish: Function | None,
     ) -> Function:
@@ -190,7 +206,10 @@ class RowKernel:
         to C.
         """
         spec, cuts, size, fused = self.spec, self.cuts, self.lanes.bytes, self.fused
+        fill, join = rows_of
         pointers = ("a", "b", "c", "rows", "outs", "sums", "scratch")
+        if join is not None:
+            pointers = (*pointers, "lines")
         numbers = ("first_row", "last_row", "first_panel", "last_panel")
         zero_fills = self.zero_fills
         f = Function(
@@ -214,9 +233,16 @@ class RowKernel:
         first_column: Value | int = 0
         if finish is not None:
             c, first_column = f.element(c, first_panel, column_bytes, "c.part"), first_panel
-        f.call(fill, line, f.argument("a"), c, rows, outs, first, last, padded)
+        a = f.argument("a")
+        if self.joined is not None:
+            a = f.offset(a, -self.joined.rows.before, "a.before")
+        f.call(fill, line, a, c, rows, outs, first, last, padded)
         sums = outs if finish is None else f.argument("sums")
-        taps = tables.field(f, line, "taps")
+        if join is None:
+            taps = tables.field(f, line, "taps")
+        else:
+            f.call(join, rows, f.argument("lines"), first, padded)
+            taps = value(1)
         panel_bytes: Operand = cuts.panel_out_channels * size
         if not cuts.in_place:
             panel_bytes = f.mul(taps, cuts.panel_elements * size, "panel.bytes")
@@ -289,10 +315,13 @@ class RowKernel:
     ) -> Function:
         spec, cuts, size = self.spec, self.cuts, self.lanes.bytes
         f = Function(CONTRACT, KERNEL_PARAMETERS, external=True)
-        taps = max(1, *(phase.taps for phase in spec.phases))
+        taps = max(1, *(phase.taps for phase in self._listed.phases))
         rows = f.stack(taps * cuts.table_width * POINTER_BYTES, LINE_BYTES, "rows")
         outs = f.stack(cuts.table_width * POINTER_BYTES, LINE_BYTES, "outs")
         scratch, sums = self._scratch(f)
+        lines: list[Value] = []
+        if self.joined is not None:
+            lines = [f.stack(self.joined.nbytes, LINE_BYTES, "lines")]
         zero_fills = self.zero_fills
         listed = None
         if zero_fills is not None:
@@ -357,7 +386,7 @@ class RowKernel:
                         is_first = f.compare("eq", phase.index, 0)
                         behind = [listed, f.select(is_first, zero_fill_count, 0, "holes.behind")]
                     f.call(
-                        piece, line, a_group, weights, c_group, rows, outs, sums, scratch,
+                        piece, line, a_group, weights, c_group, rows, outs, sums, scratch, *lines,
                         first_row, last_row, first_panel, last_panel, *behind, *beside_group,
                     )  # fmt: skip
         return f

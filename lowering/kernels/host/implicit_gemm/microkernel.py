@@ -20,6 +20,7 @@ from convir.lowering.kernels.host.code.builder import (
     vector,
     zero,
 )
+from convir.lowering.kernels.host.code.halves import in_order, load_by_parity, split_vectors
 from convir.lowering.kernels.host.code.tiles import SLACK, BroadcastTile, DotTile, GroupTile
 
 if TYPE_CHECKING:
@@ -278,7 +279,19 @@ def _group_steps(
     groups = shape.out_channels // tile.width
     first = f.argument("first")
     sums = list(totals)
-    for v in range(tile.vectors):
+    split = split_vectors(lanes, tile, shape.out_channels)
+    for v in range(0, split, 2):
+        place = v * lanes.count * lanes.bytes
+        weights = [
+            f.load(lanes.type, f.offset(panel, place + n * lanes.count * lanes.bytes), 4, "w")
+            for n in range(2)
+        ]
+        for number, row in enumerate(rows):
+            begin = f.offset(f.element(row, first, lanes.row_bytes), v * lanes.count * 2)
+            for n, x in enumerate(load_by_parity(f, lanes, begin)):
+                at = number * tile.vectors + v + n
+                sums[at] = lanes.multiply_add(f, x, weights[n], sums[at])
+    for v in range(split, tile.vectors):
         here = min(together, groups - v * together)
         count = here * tile.in_channels
         start = v * together * tile.in_channels * lanes.row_bytes
@@ -324,7 +337,11 @@ def _vector_pieces(
     lanes: Lanes,
     sums: Sequence[Value],
 ) -> list[_Piece]:
-    del f
+    sums = list(sums)
+    split = split_vectors(lanes, tile, shape.out_channels)
+    for first in (row * tile.vectors for row in range(tile.rows)):
+        for v in range(first, first + split, 2):
+            sums[v : v + 2] = in_order(f, lanes, sums[v], sums[v + 1])
     out_channels = tile.out_channels(lanes.count) // tile.vectors
     return [
         _Piece(

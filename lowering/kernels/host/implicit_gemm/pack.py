@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from convir.lowering.kernels.host.code.builder import I64, PTR, Function, Module, Value, zero
 from convir.lowering.kernels.host.code.entry import KERNEL_PARAMETERS
+from convir.lowering.kernels.host.code.halves import split_vectors
 from convir.lowering.kernels.host.code.pairs import operand_storage
 from convir.lowering.kernels.host.code.storage import Storage
 from convir.lowering.kernels.host.code.tiles import BroadcastTile, DotTile, GroupTile
@@ -177,8 +178,20 @@ class PackKernel:
             place = f.element(target, blank.index, lanes.bytes)
             f.store(zero(lanes.type), place, lanes.bytes)
         together = tile.groups_per_vector(lanes.count)
+        split = split_vectors(lanes, tile, groups) * lanes.count
+        if split:
+            with f.loop("split", 0, split, runs=True) as group:
+                at = f.element(source, group.index, spec.b.group_stride * storage.bytes)
+                both, within = (
+                    f.div(group.index, 2 * lanes.count),
+                    f.rem(group.index, 2 * lanes.count),
+                )
+                place = f.add(f.mul(both, 2), f.rem(within, 2), "vector")
+                place = f.add(f.mul(place, lanes.count), f.div(within, 2), "place")
+                loaded = storage.load_scalar(f, at)
+                f.store(loaded, f.element(target, place, lanes.bytes), lanes.bytes)
         with (
-            f.loop("group", 0, groups, runs=True) as group,
+            f.loop("group", split, groups, runs=split == 0) as group,
             f.loop("in_channels", 0, spec.in_channels, runs=True) as in_channels,
             f.loop("column", 0, spec.out_channels, runs=True) as column,
         ):

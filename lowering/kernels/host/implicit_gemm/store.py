@@ -42,6 +42,9 @@ class Epilogue:
     """Bytes of a row of scratch memory."""
     accumulate: bool
     fused: FusedStore | None = None
+    rest: int | None = None
+    """Columns behind whole vectors, where an item has all of them or none; None where their number
+    may be any."""
 
     @property
     def storage(self) -> Storage:
@@ -78,8 +81,12 @@ class Epilogue:
             target = self._out(f, row.index)
             with f.loop("vector", 0, whole, lanes.count) as v:
                 self._move(f, source, target, v.index, lanes.count)
-            with f.loop("rest", whole, out_channels) as rest:
-                self._move(f, source, target, rest.index, 0)
+            if self.rest is None:
+                with f.loop("rest", whole, out_channels) as rest:
+                    self._move(f, source, target, rest.index, 0)
+            elif self.rest:
+                with f.when(f.compare("slt", whole, out_channels), "rest"):
+                    self._move(f, source, target, whole, self.rest)
 
     def _columns(self, f: Function) -> None:
         """Output pixels may be neighbours: as many of them as lanes are transposed at a time."""
@@ -155,6 +162,7 @@ class Epilogue:
         """Neighbouring columns of one row, or one column if `active` is 0."""
         kind = self.lanes.type if active else self.lanes.scalar
         size = self.lanes.bytes
+        # Behind the columns that exist there is room for a vector.
         total = f.load(kind, f.element(source, column, size), size)
         place = f.element(target, column, self.storage.bytes)
         if self.fused is not None:

@@ -18,7 +18,7 @@ from convir.lowering.kernels.host.code.tiles import (
 )
 
 if TYPE_CHECKING:
-    from convir.lowering.bodies.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction, StorageType
     from convir.lowering.kernels.host.target import CpuTarget
 
 MAX_OUTER_ROWS = 14
@@ -170,15 +170,26 @@ def tile_cycles(spec: Contraction, lanes: Lanes) -> float:
 
 def lanes_of(spec: Contraction, cpu: CpuTarget) -> Lanes:
     """What `cpu` multiplies for `spec`: pairs of output pixels, unless vectors hold several groups
-    of operands or of their copies, or there are too few rows to pay for joining pairs."""
+    of operands or of their copies, or there are too few rows to pay for joining pairs. Where they
+    hold several groups, 16-bit floats are widened as they are read."""
     lanes = Lanes(spec.element, cpu)
+    types = {spec.a.type, spec.c.type}
+    if spec.element != "f32" or types not in ({"bf16"}, {"f16"}):
+        return lanes
+    a, c = (Channels(spec.a.type, 1, n) for n in (spec.in_channels, spec.out_channels))
+    choice = _chosen(replace(spec, a=a, c=c), lanes)
+    if isinstance(choice.tile, GroupTile):
+        widens = spec.a.type == "bf16" or cpu.f16_in_hardware
+        return replace(lanes, halves=spec.a.type if widens else None)
     if not takes_pairs_of_pixels(spec, cpu):
         return lanes
-    a, c = Channels("bf16", 1, spec.in_channels), Channels("bf16", 1, spec.out_channels)
-    choice = _chosen(replace(spec, a=a, c=c), lanes)
     rows = spec.out_channels if choice.lanes_are_in_channels else spec.in_channels
-    joins = isinstance(choice.tile, BroadcastTile) and rows >= PACKED_TILES * choice.tile.rows
-    return replace(lanes, pairs=joins)
+    return replace(lanes, pairs=rows >= PACKED_TILES * choice.tile.rows)
+
+
+def copied_type(spec: Contraction, lanes: Lanes) -> StorageType:
+    """The type in which operands are read, and copied if need be."""
+    return spec.a.type if lanes.pairs or lanes.halves is not None else spec.element
 
 
 def _chosen(spec: Contraction, lanes: Lanes) -> _Choice:

@@ -91,7 +91,7 @@ class WeightKernel:
     @property
     def _operand_bytes(self) -> int:
         """Bytes of an element of A and of C."""
-        return BF16_BYTES if self.lanes.pairs else self.lanes.bytes
+        return BF16_BYTES if self.lanes.pairs else self.lanes.row_bytes
 
     @property
     def _item_rows(self) -> int:

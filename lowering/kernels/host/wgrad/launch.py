@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from convir.lowering.kernels.host.launch import Stage
 from convir.lowering.kernels.host.operand_stages import OperandStages
 from convir.lowering.kernels.host.wgrad import kernel, partial_results
-from convir.lowering.kernels.host.wgrad.blocking import block_weights, lanes_of
+from convir.lowering.kernels.host.wgrad.blocking import block_weights, copied_type, lanes_of
 from convir.lowering.kernels.host.wgrad.config import FAMILY
 from convir.lowering.kernels.host.wgrad.kernel import WeightKernel
 
@@ -24,7 +24,7 @@ def launch(spec: Contraction, cpu: CpuTarget) -> HostLaunch:
         ValueError: the groups of an operand that has to be copied do not lie behind each other.
     """
     lanes = lanes_of(spec, cpu)
-    stages = OperandStages(spec, cpu, copied_as="bf16" if lanes.pairs else spec.element)
+    stages = OperandStages(spec, cpu, copied_as=copied_type(spec, lanes))
     a, c = stages.readable_rows(), stages.readable_outs()
     cuts = block_weights(stages.spec, lanes)
     weights = WeightKernel(stages.spec, lanes, cuts)

@@ -17,7 +17,6 @@ from convir.lowering.kernels.host.code.builder import (
     Function,
     Module,
     Value,
-    vector,
     zero,
 )
 from convir.lowering.kernels.host.code.tiles import BroadcastTile, GroupTile
@@ -278,8 +277,8 @@ class GroupPanel:
         f = Function(f"panel_{label}", PANEL_PARAMETERS)
         together = self.cuts.tile.out_channels(lanes.count) // tile.width
         a_bytes, c_bytes = (
-            together * tile.in_channels * lanes.bytes,
-            together * tile.width * lanes.bytes,
+            together * tile.in_channels * lanes.row_bytes,
+            together * tile.width * lanes.row_bytes,
         )
         number = f.argument("number")
         a_first, c_first = f.mul(number, a_bytes, "a.first"), f.mul(number, c_bytes, "c.first")
@@ -309,10 +308,8 @@ class GroupPanel:
         for v in range(tile.vectors):
             groups = min(together, self.out_channels // tile.width - v * together)
             x, y = (
-                f.load(
-                    vector(lanes.scalar, groups * size),
-                    f.offset(base, v * together * size * lanes.bytes),
-                    lanes.bytes,
+                lanes.load_part(
+                    f, f.offset(base, v * together * size * lanes.row_bytes), groups * size
                 )
                 for base, size in ((a, tile.in_channels), (c, tile.width))
             )

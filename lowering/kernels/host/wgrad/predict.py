@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from convir.lowering.kernels.host.traffic import COPY_CYCLES, copied_elements, operand_bytes
-from convir.lowering.kernels.host.wgrad.blocking import lanes_of, tile_cycles
+from convir.lowering.kernels.host.wgrad.blocking import copied_type, lanes_of, tile_cycles
 
 if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.spec import Contraction
@@ -17,5 +17,5 @@ def predict(spec: Contraction, cpu: CpuTarget) -> float:
     (phase,) = spec.phases
     lanes = lanes_of(spec, cpu)
     cycles = phase.pixels * phase.taps * tile_cycles(spec, lanes)
-    cycles += COPY_CYCLES * copied_elements(spec, "bf16" if lanes.pairs else spec.element)
+    cycles += COPY_CYCLES * copied_elements(spec, copied_type(spec, lanes))
     return cpu.launch + max(cycles / cpu.clock_mhz, cpu.traffic_us(operand_bytes(spec)))

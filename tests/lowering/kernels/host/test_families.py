@@ -20,6 +20,7 @@ from convir.lowering.kernels.host.problem import KernelBody
 from convir.lowering.kernels.host.registry import (
     CONTRACTIONS,
     FAMILIES,
+    ON_TILES,
     families_of,
     plan_kernel,
 )
@@ -37,8 +38,13 @@ LINES = {
     "wgrad": f"conv -n 2 -c 20 -H 9 -W 9 -k 24 -y 3 -x 3 -p 1 -q 1 -F 4 {NHWC}",
     "depthwise": "conv -n 2 -c 20 -H 9 -W 19 -k 20 -y 3 -x 3 -p 1 -q 1 -g 20 -F 1",
     "narrow planes": "conv -n 2 -c 20 -H 9 -W 5 -k 20 -y 3 -x 3 -p 1 -q 1 -g 20 -F 1",
+    "fprop of bf16": f"convbfp16 -n 2 -c 20 -H 9 -W 9 -k 24 -y 3 -x 3 -p 1 -q 1 -F 1 {NHWC}",
+    "wgrad of bf16": f"convbfp16 -n 4 -c 64 -H 56 -W 56 -k 64 -y 3 -x 3 -p 1 -q 1 -F 4 {NHWC}",
     "chain": "conv --spatial_dim 1 -n 1 -c 8 -W 64 -k 8 -x 3 -q 1 -F 1",
 }
+
+
+AMX, VECTORS = target("x86-64-v4-amx"), target("x86-64-v3")
 
 
 def bodies(name: str) -> list[KernelBody]:
@@ -48,7 +54,7 @@ def bodies(name: str) -> list[KernelBody]:
     return [KernelBody(op) for op in module.walk() if isinstance(op, kernel.FuncOp)]
 
 
-@pytest.mark.parametrize("cpu", TARGETS)
+@pytest.mark.parametrize("cpu", [*TARGETS, "x86-64-v4-amx"])
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 def test_what_a_family_takes_it_predicts_and_launches(family: HostFamily, cpu: str) -> None:
     taken = 0
@@ -71,7 +77,24 @@ def test_what_a_family_takes_it_predicts_and_launches(family: HostFamily, cpu: s
                         f"@{entry}" in launch.ir.replace('"', "") for entry in launch.entries
                     )
                 taken += 1
-    assert taken or family.name in ("attention", "gemm", "pooling", "reduction", "scatter")
+    takes_others = family.name in ("attention", "gemm", "pooling", "reduction", "scatter")
+    assert taken or takes_others or (family in ON_TILES and not target(cpu).tiles)
+
+
+@pytest.mark.parametrize("line", ["fprop of bf16", "wgrad of bf16"])
+def test_a_config_for_tile_registers_stands_for_vectors_elsewhere(line: str) -> None:
+    found = [
+        (body, family.name)
+        for body in bodies(line)
+        for family in ON_TILES
+        if not isinstance(family.problem(body, AMX), Refusal)
+    ]
+    ((body, config),) = found
+    on_tiles, on_vectors = (plan_kernel(body, config, cpu) for cpu in (AMX, VECTORS))
+    assert isinstance(on_tiles, HostLaunch)
+    assert isinstance(on_vectors, HostLaunch)
+    assert "ldtilecfg" in on_tiles.ir
+    assert "ldtilecfg" not in on_vectors.ir
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
@@ -114,7 +137,9 @@ def test_an_unknown_config_is_refused_with_its_name() -> None:
     assert "'template'" in refusal.reason
 
 
-@pytest.mark.parametrize("name", ["x86-64", "x86-64-v3", "x86-64-v4", "x86-64-v4-bf16", "arm64"])
+@pytest.mark.parametrize(
+    "name", ["x86-64", "x86-64-v3", "x86-64-v4", "x86-64-v4-bf16", "x86-64-v4-amx", "arm64"]
+)
 def test_every_cpu_has_its_rates(name: str) -> None:
     cpu = named(name)
     assert cpu.l1_bytes < cpu.l2_bytes < cpu.l3_bytes

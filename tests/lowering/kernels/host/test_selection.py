@@ -19,7 +19,7 @@ from convir.lowering.buffers.convert_to_rt import ConvertToRtPass
 from convir.lowering.kernels.host.family import OnlyConfig
 from convir.lowering.kernels.host.problem import KernelBody
 from convir.lowering.kernels.host.registry import FAMILIES, choose, rank
-from convir.lowering.kernels.host.target import named, register_files, target
+from convir.lowering.kernels.host.target import NAMES, named, register_files, target
 from convir.lowering.kernels.ranking import Prediction, Ranking
 from convir.lowering.kernels.target import DEFAULT_TARGET, names
 from convir.lowering.kernels.target import named as gpu_named
@@ -53,7 +53,9 @@ def body(line: str) -> KernelBody:
     return KernelBody(function)
 
 
-@pytest.mark.parametrize("cpu", ["x86-64", "x86-64-v3", "x86-64-v4", "x86-64-v4-bf16"])
+@pytest.mark.parametrize(
+    "cpu", ["x86-64", "x86-64-v3", "x86-64-v4", "x86-64-v4-bf16", "x86-64-v4-amx"]
+)
 @pytest.mark.parametrize("line", LINES)
 def test_the_least_prediction_is_chosen(line: str, cpu: str) -> None:
     given = body(line)
@@ -133,10 +135,10 @@ def test_register_files_are_those_of_every_target() -> None:
 
     def file(cpu: CpuTarget) -> tuple[object, ...]:
         registers = cpu.vector_bits, cpu.vector_registers, cpu.fma
-        return *registers, cpu.bf16_dot, cpu.multiply_adds
+        return *registers, cpu.bf16_dot, cpu.tiles, cpu.multiply_adds
 
     files = {file(cpu) for cpu in register_files()}
-    for name in ("x86-64", "x86-64-v3", "x86-64-v4", "x86-64-v4-bf16", "arm64"):
+    for name in (*NAMES, "arm64"):
         assert file(named(name)) in files
 
 

@@ -1,0 +1,12 @@
+"""The config of an implicit GEMM on tile registers: blocks follow from the sizes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from convir.lowering.kernels.host.family import OnlyConfig
+
+FAMILY: Final = "amx-implicit-gemm"
+
+CONFIG: Final = OnlyConfig(FAMILY)
+"""The only one."""

@@ -1,0 +1,33 @@
+"""`amx-wgrad`: what the registry knows of the family."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from convir.analysis.refusal import Refusal
+from convir.lowering.kernels.host.amx_wgrad.config import CONFIG
+from convir.lowering.kernels.host.amx_wgrad.launch import launch, refusal
+from convir.lowering.kernels.host.amx_wgrad.predict import predict
+from convir.lowering.kernels.host.contraction_family import contraction_family
+
+if TYPE_CHECKING:
+    from convir.lowering.kernels.host.problem import HostContraction, KernelBody
+    from convir.lowering.kernels.host.target import CpuTarget
+
+
+def _reads(body: KernelBody, cpu: CpuTarget) -> HostContraction | Refusal:
+    if not cpu.tiles:
+        return Refusal(f"{cpu.name} has no tile registers")
+    found = body.weights(cpu)
+    if isinstance(found, Refusal):
+        return found
+    return refusal(found.spec, cpu) or found
+
+
+AMX_WGRAD = contraction_family(
+    CONFIG,
+    reads=_reads,
+    launch=lambda problem, cpu: launch(problem.spec, cpu),
+    predict=lambda problem, cpu: predict(problem.spec, cpu),
+)
+"""A family of the host's contraction kernels whose config leaves nothing to choose."""
