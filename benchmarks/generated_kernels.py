@@ -24,6 +24,7 @@ import torch
 
 from convir.api.compile import compile as convir_compile
 from convir.frontends.miopen import parse_line, strip_comment
+from convir.frontends.pytorch.importer import import_torch
 from convir.runtime.bench.session import gpu_or_exit
 from convir.runtime.cuda import toolkit
 
@@ -271,9 +272,48 @@ func.func @main(%x: {image}) -> {result} {{
         yield Case(f"max pool 3x3 s2 {layout}", text, ((shape, "f16"),), (out, "f16"), peer)
 
 
+class ChannelsLast(torch.nn.Module):
+    """A module of images, on images whose channels lie last."""
+
+    def __init__(self, inner: torch.nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Of N x pixels x C."""
+        return self.inner(x.movedim(-1, 1)).movedim(1, -1)
+
+
+def normalisations() -> Iterator[Case]:
+    """Passes over rows, and over columns."""
+    nn = torch.nn
+    for name, made, shape in (
+        ("LayerNorm 768", nn.LayerNorm(768), (32, 197, 768)),
+        ("GroupNorm 32, channels first", nn.GroupNorm(32, 128), (8, 128, 64, 64)),
+        ("GroupNorm 32, channels last", ChannelsLast(nn.GroupNorm(32, 128)), (8, 64, 64, 128)),
+        ("InstanceNorm, channels first", nn.InstanceNorm3d(32), (2, 32, 96, 96, 96)),
+        (
+            "InstanceNorm, channels last",
+            ChannelsLast(nn.InstanceNorm3d(32)),
+            (2, 96, 96, 96, 32),
+        ),
+        ("softmax 197", nn.Softmax(-1), (32, 12, 197, 197)),
+    ):
+        module: Any = made.eval().to(torch.float16)
+        text = str(import_torch(module, (torch.zeros(shape, dtype=torch.float16),)))
+        module = module.cuda()
+
+        def peer(x: Any, module: Any = module) -> Any:
+            with torch.no_grad():
+                return module(x).contiguous()
+
+        tensors = ((shape, "f16"),)
+        yield Case(f"f16 {name}", text, tensors, (shape, "f16"), peer, exact=False)
+
+
 def cases() -> Iterator[Case]:
     """All kernels."""
-    for family in (scatters, pads, transposes, chains, reductions, pools):
+    for family in (scatters, pads, transposes, chains, reductions, normalisations, pools):
         yield from family()
 
 
@@ -296,7 +336,8 @@ def row_of(case: Case, bench: CudaBench, copy_gbs: float, repeats: int) -> dict[
     ours(*views, out=target)
     cupy.cuda.Device().synchronize()
     error = float((out.double() - expected.double()).abs().max())
-    allowed = 0.0 if case.exact else 1e-4 * float(expected.double().abs().max())
+    rounding = {"f16": 2.0**-9, "bf16": 2.0**-6}.get(case.result[1], 1e-4)
+    allowed = 0.0 if case.exact else rounding * float(expected.double().abs().max())
     times = _times(bench, lambda: ours(*views, out=target), repeats)
     peers = _times(bench, lambda: case.peer(*arguments), repeats)
     us = median(times)

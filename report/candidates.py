@@ -83,11 +83,15 @@ def _on_gpu(function: kernel.FuncOp, config: str, gpu: Target) -> Decision:
     from convir.lowering.kernels.cuda.problem import read_problem  # noqa: PLC0415
     from convir.lowering.kernels.library.gemm_call import GemmCall, match_gemm  # noqa: PLC0415
     from convir.lowering.kernels.library.predict import predict  # noqa: PLC0415
-    from convir.lowering.kernels.registry import plan_on, rank  # noqa: PLC0415
+    from convir.lowering.kernels.registry import plan_on, rank, rank_rows  # noqa: PLC0415
 
     problem = read_problem(function)
     if isinstance(problem, Refusal):
-        return Decision(None, refused=(f"not template: {problem.reason}",))
+        of_rows = rank_rows(function, gpu)
+        no_template = (f"not template: {problem.reason}", *of_rows.refused)
+        if not of_rows.predictions:
+            return Decision(None, refused=no_template)
+        return _decision(Ranking(of_rows.predictions, no_template), config, lambda _: None)
     ranking = rank(problem.problem, gpu)
     spec = problem.contraction
     library = match_gemm(function)

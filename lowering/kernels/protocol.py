@@ -14,8 +14,10 @@ from convir.lowering.kernels.target import Target
 
 if TYPE_CHECKING:
     from convir.analysis.refusal import Refusal
+    from convir.dialects.kernel import ops as kernel
     from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
+    from convir.lowering.kernels.cuda.reduction.problem import Rows
 
 Problem_contra = TypeVar("Problem_contra", contravariant=True)
 Target_contra = TypeVar("Target_contra", contravariant=True)
@@ -87,6 +89,14 @@ class Problem:
     contraction: Contraction
     """Its result has the type that is stored; `accumulate` is part of the epilogue."""
     epilogue: Epilogue
+
+
+class RowFamily(FamilyOf["Rows", Target, KernelPlan], Protocol):
+    """A family of kernels of a GPU that compute passes over rows."""
+
+    def problem(self, callee: kernel.FuncOp, target: Target) -> Rows | Refusal:
+        """The passes over rows that a kernel is, or why it is none."""
+        ...
 
 
 class KernelFamily(FamilyOf[Problem, Target, KernelPlan], Protocol):

@@ -1,4 +1,4 @@
-"""The families of kernels that compute contractions on a GPU.
+"""The families of kernels that compute contractions on a GPU, and those of passes over rows.
 
 Selection takes the config that is predicted to be the fastest of all of them.
 """
@@ -25,6 +25,7 @@ from convir.lowering.kernels.cuda.layout_conversion.family import LayoutConversi
 from convir.lowering.kernels.cuda.multi_tap_wgrad.family import MULTI_TAP_WGRAD
 from convir.lowering.kernels.cuda.old_spelling import read_config
 from convir.lowering.kernels.cuda.problem import ContractionProblem, read_problem
+from convir.lowering.kernels.cuda.reduction.family import REDUCTION
 from convir.lowering.kernels.cuda.simt_direct.family import SIMT_DIRECT
 from convir.lowering.kernels.cuda.simt_wgrad.family import SIMT_WGRAD
 from convir.lowering.kernels.cuda.sm80_implicit_gemm.family import SM80_IMPLICIT_GEMM
@@ -42,7 +43,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from convir.dialects.kernel import ops as kernel
-    from convir.lowering.kernels.protocol import KernelConfig, KernelFamily, Problem
+    from convir.lowering.kernels.cuda.reduction.problem import Rows
+    from convir.lowering.kernels.protocol import KernelConfig, KernelFamily, Problem, RowFamily
     from convir.lowering.kernels.target import Target
 
 _WITHOUT_COPIES: tuple[KernelFamily, ...] = (
@@ -78,6 +80,9 @@ FAMILIES: tuple[KernelFamily, ...] = (
 """Every family, the most specialised first: of equal predictions the first one is used. Those of
 other packages come last."""
 
+ROW_FAMILIES: tuple[RowFamily, ...] = (REDUCTION,)
+"""What computes passes over rows."""
+
 
 @lru_cache(maxsize=64)
 def rank(problem: Problem, target: Target) -> Ranking:
@@ -103,6 +108,33 @@ def choose(callee: kernel.FuncOp, target: Target) -> Choice | Refusal:
     return ranking.choice(
         lambda best: _family(best.family).refusal(read.problem, best.config, target)
     )
+
+
+def rank_rows(callee: kernel.FuncOp, target: Target) -> Ranking:
+    """Every config that any family of passes over rows considers, by predicted time."""
+    found: list[Prediction] = []
+    refused: list[str] = []
+    for family in ROW_FAMILIES:
+        rows = family.problem(callee, target)
+        configs = rows if isinstance(rows, Refusal) else family.candidates(rows, target)
+        if isinstance(configs, Refusal) or isinstance(rows, Refusal):
+            reason = configs.reason if isinstance(configs, Refusal) else ""
+            refused.append(f"not {family.name}: {reason}")
+            continue
+        times = (family.predict(rows, config, target) for config in configs)
+        found += map(Prediction, [family.name] * len(configs), configs, times)
+    return Ranking.of(found, refused)
+
+
+def choose_rows(callee: kernel.FuncOp, target: Target) -> Choice | Refusal:
+    """The config with the least predicted time, or why no family takes `callee` as passes over
+    rows."""
+
+    def refusal(best: Prediction) -> Refusal | None:
+        plan = plan_kernel(callee, str(best.config), target)
+        return plan if isinstance(plan, Refusal) else None
+
+    return rank_rows(callee, target).choice(refusal)
 
 
 def legal_plans(
@@ -145,13 +177,31 @@ def launches_of(
 
 def names_family(config: str) -> bool:
     """Whether a config's text begins with the name of a family."""
-    return family_of(config) is not None
+    return family_of(config) is not None or row_family_of(config) is not None
 
 
 def family_of(config: str) -> KernelFamily | None:
-    """The family whose name a config's text begins with."""
+    """The family of contractions whose name a config's text begins with."""
     name = read_config(config).partition(" ")[0]
     return next((family for family in FAMILIES if family.name == name), None)
+
+
+def row_family_of(config: str) -> RowFamily | None:
+    """The family of passes over rows whose name a config's text begins with."""
+    name = config.partition(" ")[0]
+    return next((family for family in ROW_FAMILIES if family.name == name), None)
+
+
+def row_launches_of(config: str, gpu: Target) -> Callable[[Rows], KernelPlan | Refusal] | Refusal:
+    """What a config launches for any passes over rows; or why it is no config."""
+    family = row_family_of(config)
+    if family is None:
+        return Refusal(f"there is no family of '{config}'")
+    try:
+        parsed = family.parse(config)
+    except ValueError as error:
+        return Refusal(f"'{config}' is not a config of {family.name}: {error}")
+    return lambda rows: family.launch(rows, parsed, gpu)
 
 
 def plan_kernel(callee: kernel.FuncOp, config: str, target: Target) -> KernelPlan | Refusal:
@@ -159,6 +209,13 @@ def plan_kernel(callee: kernel.FuncOp, config: str, target: Target) -> KernelPla
 
     A refusal says why the config does not implement the kernel: it is none, or not legal for it.
     """
+    family = row_family_of(config)
+    if family is not None:
+        of_rows = row_launches_of(config, target)
+        rows = family.problem(callee, target)
+        if isinstance(of_rows, Refusal) or isinstance(rows, Refusal):
+            return rows if isinstance(rows, Refusal) else cast("Refusal", of_rows)
+        return of_rows(rows)
     launches = launches_of(config, target)
     if isinstance(launches, Refusal):
         return launches

@@ -14,12 +14,13 @@ same dimensions, and then what it alone reads. What stands behind a contraction 
 `fuse-epilogue`.
 
 Preconditions: the function has one block; no op that does not join lies on a way from one member to
-another; the `reduction` kernels of the host compute all of the group.
+another; the `reduction` kernels of the device compute all of the group.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING
 
 from xdsl.dialects import func
@@ -31,7 +32,7 @@ from convir.analysis.contraction import contraction_dims
 from convir.analysis.refusal import Refusal
 from convir.analysis.structured import structured
 from convir.lowering.bodies.rows.read import read_rows
-from convir.lowering.implementations import HOST
+from convir.lowering.implementations import CUDA, HOST
 from convir.lowering.regions.fuse_attention import fuse_attention
 from convir.lowering.regions.fuse_windows import fuse_windows
 from convir.lowering.regions.op_groups import (
@@ -48,7 +49,7 @@ from convir.passes.manager import remarks
 from convir.passes.manager.option_checks import check_device
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
@@ -60,8 +61,9 @@ MAX_OPS = 64
 """Of a group."""
 
 
-def fuse_rows(block: Block) -> None:
-    """Wrap the reductions of `block`, with what goes over the same rows, in kernel regions."""
+def fuse_rows(block: Block, device: str = HOST) -> None:
+    """Wrap the reductions of `block`, with what goes over the same rows, in kernel regions of
+    `device`."""
     placing = placing_ops(block)
     order = {op: i for i, op in enumerate(block.ops)}
     free = {op for op in order if is_compute(op) and op not in placing}
@@ -69,7 +71,7 @@ def fuse_rows(block: Block) -> None:
     for seed in [op for op in order if op in free and is_row_reduction(op)]:
         if seed not in free:
             continue
-        group = _Group(seed, order, free, makers)
+        group = _Group(seed, order, free, makers, device)
         reason = group.grow()
         if reason is not None:
             remarks.refused(FuseRowsPass.name, seed, reason.reason)
@@ -129,6 +131,7 @@ class _Group:
     free: set[Operation]
     """Ops that are in no kernel yet."""
     makers: _Makers
+    device: str
     passes: int = 0
     _members: set[Operation] = field(default_factory=set[Operation], init=False)
 
@@ -228,7 +231,11 @@ class _Group:
         if op not in self.free or not is_elementwise(op) or len(self._members) >= MAX_OPS:
             return False
         readers = {reader for result in op.results for reader in readers_of(result)}
-        return readers <= self._members and not self.makers.follows_contraction(op)
+        if not readers <= self._members:
+            return False
+        # A contraction of a GPU writes its channels as neighbours; rows are read in any order.
+        is_read_here = self.device == CUDA and is_rearrangement(op)
+        return is_read_here or not self.makers.follows_contraction(op)
 
     def _read(self) -> RowProgram | Refusal:
         """The group as passes over rows, or why it is none."""
@@ -243,9 +250,29 @@ class _Group:
                 if outside:
                     results.append(result)
         arguments: dict[SSAValue, int] = {}
-        return read_rows(
-            members, results, lambda value: arguments.setdefault(value, len(arguments))
-        )
+
+        def argument(value: SSAValue) -> int:
+            return arguments.setdefault(value, len(arguments))
+
+        return _readers()[self.device](members, results, argument)
+
+
+@cache
+def _readers() -> dict[str, Callable[..., RowProgram | Refusal]]:
+    """What reads a group as passes over rows that a device's kernels compute."""
+    # The host needs none of the kernel families.
+    from convir.lowering.kernels.cuda.reduction.problem import read_on_gpu  # noqa: PLC0415
+
+    return {HOST: read_rows, CUDA: read_on_gpu}
+
+
+def is_rearrangement(op: Operation) -> bool:
+    """Whether `op` has its operand's elements in another order."""
+    view = structured(op)
+    if view is None or len(view.inputs) != 1 or set(view.iterators) != {"parallel"}:
+        return False
+    terminator = view.body.last_op
+    return terminator is not None and terminator.operands[0] is view.body.args[0]
 
 
 def _read_by(op: Operation) -> Sequence[SSAValue]:
@@ -262,7 +289,7 @@ class FuseRowsPass(ModulePass):
     name = "fuse-rows"
 
     device: str = HOST
-    """Whose kernels they become; a GPU's reductions are kernels of their own."""
+    """Whose kernels they become: `host` or `cuda`."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run on every function with one block.
@@ -271,12 +298,14 @@ class FuseRowsPass(ModulePass):
             PassFailedException: there is no such device.
         """
         check_device(self.device)
-        if self.device != HOST:
-            return
         for function in list(op.walk()):
             if isinstance(function, func.FuncOp) and len(function.body.blocks) == 1:
                 eliminate_dead_code(function)
-                for pool in fuse_windows(function.body.block):
-                    remarks.fired(self.name, pool, "its windows and their padding are one kernel")
-                fuse_rows(function.body.block)
-                fuse_attention(function.body.block, self.name)
+                block = function.body.block
+                if self.device == HOST:
+                    for pool in fuse_windows(block):
+                        reason = "its windows and their padding are one kernel"
+                        remarks.fired(self.name, pool, reason)
+                fuse_rows(block, self.device)
+                if self.device == HOST:
+                    fuse_attention(block, self.name)

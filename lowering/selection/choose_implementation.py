@@ -10,7 +10,7 @@ from xdsl.dialects import arith
 
 from convir.analysis.refusal import Refusal
 from convir.analysis.structural_keys import once_for_equal_bodies
-from convir.lowering.implementations import CUDA, GEMM, HOST, TEMPLATE
+from convir.lowering.implementations import CUDA, GEMM, HOST, REDUCTION, TEMPLATE
 from convir.lowering.kernels.host import registry as host
 from convir.lowering.kernels.host.problem import KernelBody
 from convir.lowering.kernels.library.gemm_call import match_gemm
@@ -78,7 +78,9 @@ def _cuda(
     """What cuBLAS and the fastest of our families take, or why they do not compute a kernel."""
     found: list[Chosen] = []
     reasons: list[str] = []
-    for name, chooses in ((GEMM, _cuda_gemm), (TEMPLATE, _template)):
+    for name, chooses in ((GEMM, _cuda_gemm), (TEMPLATE, _template), (REDUCTION, _rows)):
+        if found and name == REDUCTION:
+            continue  # It is a contraction.
         chosen = Refusal("it is not to be used") if name in without else chooses(function, gpu)
         if isinstance(chosen, Refusal):
             reasons.append(f"not {name}: {chosen.reason}")
@@ -112,9 +114,17 @@ def _template(function: kernel.FuncOp, gpu: Target) -> Chosen | Refusal:
     return choice if isinstance(choice, Refusal) else Chosen.of(choice)
 
 
+def _rows(function: kernel.FuncOp, gpu: Target) -> Chosen | Refusal:
+    # The host needs none of the kernel families.
+    from convir.lowering.kernels.registry import choose_rows  # noqa: PLC0415
+
+    choice = choose_rows(function, gpu)
+    return choice if isinstance(choice, Refusal) else Chosen.of(choice)
+
+
 IMPLEMENTATIONS: dict[str, tuple[str, ...]] = {
     HOST: tuple(family.name for family in host.FAMILIES),
-    CUDA: (GEMM, TEMPLATE),
+    CUDA: (GEMM, TEMPLATE, REDUCTION),
 }
 """Per device what may stand for a kernel, by name."""
 

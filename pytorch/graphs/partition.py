@@ -41,19 +41,38 @@ TOO_SMALL = "its piece is too small to gain"
 class _Support(OperatorSupportBase):
     """The calls that have a spelling."""
 
-    def __init__(
-        self, device: str, views: frozenset[fx.Node], constants: frozenset[fx.Node]
-    ) -> None:
-        self._device, self._views, self._constants = device, views, constants
+    def __init__(self, device: str, graph: fx.Graph, constants: frozenset[fx.Node]) -> None:
+        self._device, self._constants = device, constants
         self.reasons: dict[fx.Node, str | None] = {}
+        self.views = self._left_views(graph)
+        """Those that PyTorch makes."""
 
     def is_node_supported(self, submodules: Mapping[str, torch.nn.Module], node: fx.Node) -> bool:
         """Whether convir takes the call."""
-        if node.op != "call_function" or node in self._views:
-            return False
+        return node.op == "call_function" and node not in self.views and not self._reason(node)
+
+    def _reason(self, node: fx.Node) -> str | None:
         if node not in self.reasons:
             self.reasons[node] = self._refusal(node)
-        return self.reasons[node] is None
+        return self.reasons[node]
+
+    def _left_views(self, graph: fx.Graph) -> frozenset[fx.Node]:
+        """Views that nothing but the graph's caller reads, so that results share the memory that
+        they share in eager mode; and those between a piece and a call that PyTorch makes, for which
+        a piece would move memory."""
+        left = {n for n in graph.nodes if n.op == "call_function" and not is_view(n)}
+        left = {node for node in left if self._reason(node)}
+        found: set[fx.Node] = set()
+        for node in reversed(graph.nodes):
+            readers = [user for user in node.users if user.op != "output"]
+            if is_view(node) and node.users and (left | found).issuperset(readers):
+                found.add(node)
+        for node in graph.nodes:
+            if is_view(node) and (left | found).issuperset(node.all_input_nodes):
+                from_pytorch = any(each in left | found for each in node.all_input_nodes)
+                if from_pytorch and all(map(_is_dense, tensors_of([node]))):
+                    found.add(node)
+        return frozenset(found)
 
     def _refusal(self, node: fx.Node) -> str | None:
         if self._device == "cuda" and _name(node).startswith(_ATTENTION):
@@ -77,14 +96,10 @@ def is_view(node: fx.Node) -> bool:
     return node.op == "call_function" and _name(node) in _VIEWS
 
 
-def _views_of_results(graph: fx.Graph) -> frozenset[fx.Node]:
-    """Views that nothing but the graph's caller reads: PyTorch makes them, so that results share
-    the memory that they share in eager mode."""
-    found: set[fx.Node] = set()
-    for node in reversed(graph.nodes):
-        if is_view(node) and node.users and all(x.op == "output" or x in found for x in node.users):
-            found.add(node)
-    return frozenset(found)
+def _is_dense(tensor: torch.Tensor) -> bool:
+    """Whether each element of its memory is one of the tensor's."""
+    span = sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
+    return tensor.numel() == span + 1
 
 
 def _computed_from(known: Collection[str], graph: fx.Graph) -> frozenset[fx.Node]:
@@ -144,8 +159,8 @@ def partitioned(
         report: where it is written what is taken, and what is left.
         known: the arguments that are constants, by name.
     """
-    views = _views_of_results(graph.graph)
-    support = _Support(device, views, _computed_from(known, graph.graph))
+    support = _Support(device, graph.graph, _computed_from(known, graph.graph))
+    views = support.views
     partitioner = CapabilityBasedPartitioner(graph, support, allows_single_node_partition=True)
     pieces = partitioner.propose_partitions()
     good = [piece for piece in pieces if _gains(list(piece.nodes), device, bytes_per_us)]

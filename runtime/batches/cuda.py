@@ -10,14 +10,19 @@ refusal, and so is a config that is not legal there.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from convir.analysis.refusal import Refusal
 from convir.analysis.structural_keys import StructuralKeys
 from convir.lowering.implementations import CUDA, LOOPS, config_of
 from convir.lowering.kernels.cuda.launch import POINTER_ALIGNMENT, KernelPlan
 from convir.lowering.kernels.cuda.problem import read_problem
-from convir.lowering.kernels.registry import launches_of, names_family
+from convir.lowering.kernels.registry import (
+    launches_of,
+    names_family,
+    row_family_of,
+    row_launches_of,
+)
 from convir.runtime.batches.growth import growth_of
 from convir.runtime.batches.program_growth import program_growth
 from convir.runtime.cuda.plan import PlannedLaunch
@@ -109,10 +114,17 @@ def _launches_of(
         return lambda batch: plan
     if not names_family(config):
         return Refusal("loops have every size in their code")
-    launches = launches_of(config, gpu)
+    rows = row_family_of(config)
+    launches: Callable[[Any], KernelPlan | Refusal] | Refusal
+    problems: list[Any]
+    if rows is not None:
+        launches = row_launches_of(config, gpu)
+        problems = [rows.problem(call.kernel, gpu) for call in calls]
+    else:
+        launches = launches_of(config, gpu)
+        problems = [read_problem(call.kernel) for call in calls]
     if isinstance(launches, Refusal):
         return launches
-    problems = [read_problem(call.kernel) for call in calls]
     refused = next((problem for problem in problems if isinstance(problem, Refusal)), None)
     if refused is not None:
         return refused

@@ -189,6 +189,29 @@ def test_arguments_that_are_written_to() -> None:
     check(function, torch.randn(1, 3, 6, 6), torch.randn(2, 3))
 
 
+def test_views_beside_what_pytorch_computes_are_pytorchs() -> None:
+    before, behind = nn.Linear(6, 9), nn.Linear(9, 4)
+
+    def function(x: Any) -> Any:
+        heads = before(x).view(2, 3, 3, 3).permute(0, 2, 1, 3)
+        return behind(torch.special.bessel_j0(heads).transpose(1, 2).reshape(2, 3, 9))
+
+    x = torch.randn(2, 3, 6)
+    want = function(x)
+    seen: list[str] = []
+
+    class Seen(Piece):
+        def __init__(self, graph: Any, *rest: Any) -> None:
+            super().__init__(graph, *rest)
+            seen.extend(self.calls)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("convir.pytorch.graphs.backend.Piece", Seen)
+        same(compiled(function)(x), want)
+    assert seen
+    assert not any("permute" in call or "transpose" in call for call in seen)
+
+
 def test_results_that_are_arguments_or_views() -> None:
     weight = torch.randn(4, 3, 3, 3)
 

@@ -1,4 +1,4 @@
-// RUN: convir-opt %s -p '' -t cuda --split-input-file | filecheck %s
+// RUN: convir-opt %s -p 'form-kernel-regions,select-kernels{device=cuda without=reduction},outline-kernels,convert-to-rt{device=cuda},plan-memory' -t cuda --split-input-file | filecheck %s
 // Who computes a reduction: a thread, a team, or teams for parts of it. The order is always the same.
 
 // Rows: a warp each, 16 bytes a read, joined in pairs.

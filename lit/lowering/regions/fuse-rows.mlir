@@ -1,7 +1,5 @@
 // RUN: convir-opt %s -p fuse-rows --split-input-file | filecheck %s
 // RUN: convir-opt %s -p fuse-rows --split-input-file --remarks 2>&1 >/dev/null | filecheck %s --check-prefix=REMARK
-// RUN: convir-opt %s -p 'fuse-rows{device=cuda}' --split-input-file | filecheck %s --check-prefix=CUDA
-// CUDA-NOT: kernel.region
 
 #id = affine_map<(i, j) -> (i, j)>
 #row = affine_map<(i, j) -> (i)>

@@ -1,13 +1,14 @@
 """Reading a kernel's body as passes over rows.
 
-Axes are found by unification: what one loop of an op indexes is one axis in all of its operands.
+Axes are found by unification: what one loop of an op indexes is one axis in all of its operands. A
+reshape takes an axis apart, in every tensor that has it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import prod
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from xdsl.dialects import arith, linalg
 from xdsl.dialects.builtin import (
@@ -27,6 +28,7 @@ from convir.analysis.refusal import Refusal
 from convir.analysis.structured import structured
 from convir.analysis.values.zeros import constant_fill_of
 from convir.lowering.bodies.contraction.scalar_program import Result, ScalarOp
+from convir.lowering.bodies.rows.axes import Axes
 from convir.lowering.bodies.rows.program import (
     COMBINERS,
     Access,
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 
     from convir.analysis.structured import Structured
     from convir.lowering.bodies.contraction.spec import ComputeType, StorageType
+    from convir.lowering.bodies.rows.axes import Dim
     from convir.lowering.bodies.rows.program import Node
 
 _STORAGE: Mapping[type[Attribute], StorageType] = {
@@ -61,10 +64,25 @@ class UnreadableError(Exception):
     """Why a body is no passes over rows."""
 
 
+@dataclass(frozen=True)
+class RowRules:
+    """What a device's kernels take of rows."""
+
+    unsupported: Callable[[Operation, ComputeType], str | None]
+    """Why an element of that type is not computed by a scalar op; None if it is."""
+    takes_apart: bool
+    """Whether a dimension that the ops compute may be several, of which one is along rows."""
+
+
+ON_HOST: Final = RowRules(unsupported_step, takes_apart=False)
+"""Vectors of a CPU."""
+
+
 def read_rows(
     ops: Sequence[Operation],
     results: Sequence[SSAValue],
     argument: Callable[[SSAValue], int],
+    rules: RowRules = ON_HOST,
 ) -> RowProgram | Refusal:
     """The passes over rows that `ops` are, or why they are none.
 
@@ -72,9 +90,10 @@ def read_rows(
         ops: what is computed, in order.
         results: the tensors that are written to memory.
         argument: the number of a tensor that the ops read and do not compute.
+        rules: of the device.
     """
     try:
-        return _Reader(argument).program(ops, results)
+        return _Reader(argument, rules).program(ops, results)
     except UnreadableError as reason:
         return Refusal(str(reason))
 
@@ -82,21 +101,18 @@ def read_rows(
 @dataclass
 class _Reader:
     argument: Callable[[SSAValue], int]
+    rules: RowRules
     _nodes: list[Node] = field(default_factory=list["Node"])
     _numbers: dict[Node, int] = field(default_factory=dict["Node", int])
     _known: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     """The node that each tensor is."""
-    _axes: dict[SSAValue, tuple[int | None, ...]] = field(
-        default_factory=dict[SSAValue, "tuple[int | None, ...]"]
+    _dims: dict[SSAValue, tuple[Dim, ...]] = field(
+        default_factory=dict[SSAValue, "tuple[Dim, ...]"]
     )
-    """The axis of each of a tensor's dimensions; None of those of size 1."""
-    _sizes: list[int] = field(default_factory=list[int])
-    _same: list[int] = field(default_factory=list[int])
-    """An axis that each axis was found to be."""
+    """The axes of each of a tensor's dimensions."""
+    _axes: Axes = field(default_factory=Axes)
     _loads: list[SSAValue] = field(default_factory=list[SSAValue])
-    _ops: list[tuple[tuple[int, ...], tuple[int, ...]]] = field(
-        default_factory=list["tuple[tuple[int, ...], tuple[int, ...]]"]
-    )
+    _ops: list[tuple[Dim, Dim]] = field(default_factory=list["tuple[Dim, Dim]"])
     """The parallel and the reduced axes of each op."""
 
     def program(self, ops: Sequence[Operation], results: Sequence[SSAValue]) -> RowProgram:
@@ -125,9 +141,11 @@ class _Reader:
             for node in self._nodes
         )
         self._check_stores(results, axes, reduced)
+        if not self.rules.takes_apart and self._axes.are_apart:
+            raise UnreadableError("it reshapes what it computes")
         program = RowProgram(
             self._element(nodes),
-            tuple(self._sizes[axis] for axis in axes),
+            tuple(self._axes.size(axis) for axis in axes),
             tuple(axis in reduced for axis in axes),
             nodes,
             stores,
@@ -149,22 +167,21 @@ class _Reader:
             raise UnreadableError("a size is dynamic, or 0")
         constant = constant_fill_of(value)
         if isinstance(constant, FloatAttr):
-            self._axes[value] = tuple(None if n == 1 else self._axis(n) for n in shape)
+            self._dims[value] = self._axes.of_shape(shape)
             return self._know(value, Number(constant))
         owner = value.owner
         if isinstance(owner, Operation) and owner.name in _RESHAPES and self._is_inside(value):
             source = owner.operands[0]
             self._known[value] = self._resolved(source)
-            kept = [axis for axis in self._axes[source] if axis is not None]
-            if [self._sizes[axis] for axis in kept] != [n for n in shape if n != 1]:
+            dims = self._axes.reshaped(self._dims[source], shape)
+            if dims is None:
                 raise UnreadableError("it reshapes what it computes")
-            axes = iter(kept)
-            self._axes[value] = tuple(None if n == 1 else next(axes) for n in shape)
+            self._dims[value] = dims
             return self._known[value]
         if value in self._inside:
             raise UnreadableError(f"it reads a result of {cast('Operation', owner).name}")
         element = _float_of(kind)
-        self._axes[value] = tuple(None if n == 1 else self._axis(n) for n in shape)
+        self._dims[value] = self._axes.of_shape(shape)
         self._loads.append(value)
         source = Access(self.argument(value), _STORAGE[type(element)], ())
         self._nodes.append(Load(source, element))
@@ -193,17 +210,17 @@ class _Reader:
         (result,) = op.results
         shape = cast("TensorType[Attribute]", result.type).get_shape()
         operands = [self._resolved(x) for x in op.operands]
-        self._axes[result] = tuple(None if n == 1 else self._axis(n) for n in shape)
+        self._dims[result] = self._axes.of_shape(shape)
         for x in op.operands:
-            for mine, other in zip(self._axes[result], self._axes[x], strict=True):
+            for mine, other in zip(self._dims[result], self._dims[x], strict=True):
                 self._unify(mine, other)
         scalars = [arith.ConstantOp(FloatAttr(0.0, _float_of(x.type))) for x in op.operands]
         scalar = on_scalars(op, [each.result for each in scalars])
         self._step(scalar, operands, result)
-        self._ops.append((tuple(x for x in self._axes[result] if x is not None), ()))
+        self._ops.append((tuple(axis for dim in self._dims[result] for axis in dim), ()))
 
     def _structured(self, view: Structured) -> None:
-        loops = [None if bound == 1 else self._axis(self._bound(bound)) for bound in view.bounds]
+        loops = self._axes.of_shape([self._bound(bound) for bound in view.bounds])
         arguments: list[int | None] = []
         for number, (operand, indexing_map) in enumerate(
             zip(view.operands, view.maps, strict=True)
@@ -213,21 +230,21 @@ class _Reader:
                 continue
             arguments.append(self._resolved(operand) if is_read else None)
             if is_read:
-                self._place(self._axes[operand], indexing_map.results, loops)
+                self._place(self._dims[operand], indexing_map.results, loops)
         kinds = zip(loops, view.iterators, strict=True)
-        named = [(axis, kind) for axis, kind in kinds if axis is not None]
+        named = [(axis, kind) for dim, kind in kinds for axis in dim]
         reduced = tuple(axis for axis, kind in named if kind == "reduction")
         if any(kind not in ("parallel", "reduction") for kind in view.iterators):
             raise UnreadableError("it goes over windows")
         self._ops.append((tuple(a for a, kind in named if kind == "parallel"), reduced))
         for result, init, init_map in zip(view.op.results, view.inits, view.init_maps, strict=True):
             shape = cast("TensorType[Attribute]", result.type).get_shape()
-            self._axes[result] = tuple(None if n == 1 else self._axis(n) for n in shape)
-            self._place(self._axes[result], init_map.results, loops)
+            self._dims[result] = self._axes.of_shape(shape)
+            self._place(self._dims[result], init_map.results, loops)
             out = view.body.args[len(view.inputs) + list(view.op.results).index(result)]
             if out.uses:
                 arguments.append(self._resolved(init))
-                self._place(self._axes[init], init_map.results, loops)
+                self._place(self._dims[init], init_map.results, loops)
             else:
                 arguments.append(None)
         if not reduced:  # Of a reduction of one element, what it adds to is an operand.
@@ -244,14 +261,14 @@ class _Reader:
 
     def _place(
         self,
-        axes: Sequence[int | None],
+        dims: Sequence[Dim],
         exprs: Sequence[object],
-        loops: Sequence[int | None],
+        loops: Sequence[Dim],
     ) -> None:
-        for axis, expr in zip(axes, exprs, strict=True):
+        for dim, expr in zip(dims, exprs, strict=True):
             if isinstance(expr, AffineDimExpr):
-                self._unify(axis, loops[expr.position])
-            elif not isinstance(expr, AffineConstantExpr) or axis is not None:
+                self._unify(dim, loops[expr.position])
+            elif not isinstance(expr, AffineConstantExpr) or dim:
                 raise UnreadableError("it reads elements at an index that is not a loop's")
 
     def _body(self, view: Structured, arguments: Sequence[int | None]) -> None:
@@ -313,7 +330,7 @@ class _Reader:
 
     def _step(self, op: Operation, operands: Sequence[int], result: SSAValue | None = None) -> int:
         is_wide = any(isinstance(x.type, Float64Type) for x in (*op.operands, *op.results))
-        reason = unsupported_step(op, "f64" if is_wide else "f32")
+        reason = self.rules.unsupported(op, "f64" if is_wide else "f32")
         if reason is not None:
             raise UnreadableError(f"it {reason}")
         number = self._number(Step(ScalarOp.of(op, [Result(operand) for operand in operands])))
@@ -331,22 +348,9 @@ class _Reader:
 
     # Axes.
 
-    def _axis(self, size: int) -> int:
-        self._sizes.append(size)
-        self._same.append(len(self._same))
-        return len(self._same) - 1
-
-    def _find(self, axis: int) -> int:
-        while self._same[axis] != axis:
-            axis = self._same[axis]
-        return axis
-
-    def _unify(self, a: int | None, b: int | None) -> None:
-        if a is None and b is None:
-            return
-        if a is None or b is None or self._sizes[a] != self._sizes[b]:
+    def _unify(self, a: Dim, b: Dim) -> None:
+        if not self._axes.unify(a, b):
             raise UnreadableError("it reads a dimension in part")
-        self._same[self._find(a)] = self._find(b)
 
     def _order(self, results: Sequence[SSAValue]) -> tuple[list[int], set[int]]:
         """The axes, the innermost last, and those that rows extend along."""
@@ -354,7 +358,7 @@ class _Reader:
         rows: set[frozenset[int]] = set()
         counted: set[int] = set()
         for parallel, reduced in self._ops:
-            kept, gone = ([self._find(axis) for axis in axes] for axes in (parallel, reduced))
+            kept, gone = (self._axes.leaves(axes) for axes in (parallel, reduced))
             if len({*kept, *gone}) < len(kept) + len(gone):
                 raise UnreadableError("it reads one dimension by two loops")
             found |= {*kept, *gone}
@@ -367,23 +371,23 @@ class _Reader:
         (reduced_axes,) = rows
         if reduced_axes & counted:
             raise UnreadableError("it reduces over a dimension, and over rows along it")
-        widest = max((*self._loads, *results), key=lambda value: len(self._dims(value)))
-        order = self._dims(widest)
+        widest = max((*self._loads, *results), key=lambda value: len(self._order_of(value)))
+        order = self._order_of(widest)
         if set(order) != found or len(order) != len(found):
             raise UnreadableError("none of its tensors has all dimensions")
         return order, set(reduced_axes)
 
-    def _dims(self, value: SSAValue) -> list[int]:
-        return [self._find(axis) for axis in self._axes[value] if axis is not None]
+    def _order_of(self, value: SSAValue) -> list[int]:
+        return [axis for dim in self._dims[value] for axis in self._axes.leaves(dim)]
 
     def _access(self, value: SSAValue, index: int, axes: Sequence[int]) -> Access:
-        shape = cast("TensorType[Attribute]", value.type).get_shape()
-        steps = {
-            self._find(axis): prod(shape[dim + 1 :])
-            for dim, axis in enumerate(self._axes[value])
-            if axis is not None
-        }
-        if len(steps) < len(self._dims(value)):
+        steps: dict[int, int] = {}
+        step = 1
+        order = self._order_of(value)
+        for axis in reversed(order):
+            steps[axis] = step
+            step *= self._axes.size(axis)
+        if len(steps) < len(order):
             raise UnreadableError("it reads one dimension by two loops")
         kind = _STORAGE[type(_float_of(value.type))]
         return Access(index, kind, tuple(steps.get(axis, 0) for axis in axes))
@@ -392,7 +396,7 @@ class _Reader:
         self, results: Sequence[SSAValue], axes: Sequence[int], reduced: set[int]
     ) -> None:
         for value in results:
-            missing = set(axes) - set(self._dims(value))
+            missing = set(axes) - set(self._order_of(value))
             if missing not in (set(), reduced):
                 raise UnreadableError("a result has neither all dimensions nor one element a row")
 

@@ -1,0 +1,1 @@
+"""`reduction`: passes over rows or columns, which stay on chip where they fit."""

@@ -1,0 +1,459 @@
+// Passes over rows. A program says what a pass computes of each element and of each row; a kernel,
+// which threads go over which elements, and where a row's totals meet.
+//
+//   struct Program   what it reads and writes: Pointers; Base, addresses of a row or a column;
+//                    Row, what is known of a row; Held, what several passes read of a vector
+//   Pass<Program, k> operands of its reductions, their Totals, what it stores; what is known behind
+//
+// Along rows, a vector is of one row, and position i of a row is its vector i. Across, a thread has
+// one column of vectors, whose lanes are of neighbouring rows, and position i is element i of it.
+#pragma once
+
+#include "arith/scalars.cuh"
+#include "arith/sizes.cuh"
+#include "load/vectors.cuh"
+#include "reduce/row_totals.cuh"
+
+namespace convir {
+
+template <class P, int kPass>
+struct Pass;
+
+// Elements of any count, in accesses of 16 bytes where they are more.
+template <int kWidth, typename T>
+__device__ __forceinline__ Vector<T, kWidth> load_lanes(const T* from) {
+  constexpr int kBytes = kWidth * static_cast<int>(sizeof(T));
+  if constexpr (kBytes <= 16) {
+    return load<kWidth>(from);
+  } else {
+    constexpr int kPiece = 16 / sizeof(T);
+    Vector<T, kWidth> found;
+#pragma unroll
+    for (int i = 0; i < kWidth / kPiece; ++i) {
+      const Vector<T, kPiece> piece = load<kPiece>(from + i * kPiece);
+#pragma unroll
+      for (int j = 0; j < kPiece; ++j) found[i * kPiece + j] = piece[j];
+    }
+    return found;
+  }
+}
+template <int kWidth, typename T>
+__device__ __forceinline__ void store_lanes(T* to, const Vector<T, kWidth>& lanes) {
+  constexpr int kBytes = kWidth * static_cast<int>(sizeof(T));
+  if constexpr (kBytes <= 16) {
+    store(to, lanes);
+  } else {
+    constexpr int kPiece = 16 / sizeof(T);
+#pragma unroll
+    for (int i = 0; i < kWidth / kPiece; ++i) {
+      Vector<T, kPiece> piece;
+#pragma unroll
+      for (int j = 0; j < kPiece; ++j) piece[j] = lanes[i * kPiece + j];
+      store(to + i * kPiece, piece);
+    }
+  }
+}
+
+// The parts that a thread's totals are of: its vectors, or lanes of them that are of one row.
+template <class P, class Totals, int kCount, int kOperands>
+__device__ __forceinline__ void add_operands(
+    Totals (&totals)[P::kParts],
+    const typename P::Element (&x)[kCount][kOperands][P::kWidth]) {
+  constexpr int kLanes = P::kWidth / P::kParts, kEach = kCount * kLanes;
+#pragma unroll
+  for (int part = 0; part < P::kParts; ++part) {
+    typename P::Element operands[kOperands][kEach];
+#pragma unroll
+    for (int o = 0; o < kOperands; ++o) {
+#pragma unroll
+      for (int i = 0; i < kEach; ++i) {
+        operands[o][i] = x[i / kLanes][o][part * kLanes + i % kLanes];
+      }
+    }
+    totals[part].add(operands);
+  }
+}
+
+// What a pass does with some positions.
+template <class P, int kPass, int kCount, class Totals>
+__device__ __forceinline__ void visit(Totals (&totals)[P::kParts],
+                                      const typename P::Held (&held)[kCount],
+                                      const typename P::Base& base,
+                                      const typename P::Row (&known)[P::kParts],
+                                      const unsigned (&at)[kCount]) {
+  using This = Pass<P, kPass>;
+  if constexpr (This::kOperands > 0) {
+    typename P::Element x[kCount][This::kOperands][P::kWidth];
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) This::operands(x[i], held[i], base, known, at[i]);
+    add_operands<P>(totals, x);
+  }
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) This::store(held[i], base, known, at[i]);
+}
+
+// A pass over positions from `first` to `end`, every `kStep`-th, which are read now.
+template <class P, int kPass, int kStep, int kCount, class Totals>
+__device__ __forceinline__ void walk(Totals (&totals)[P::kParts], const typename P::Base& base,
+                                     const typename P::Row (&known)[P::kParts], unsigned first,
+                                     unsigned end) {
+  unsigned from = first;
+#pragma unroll 1
+  for (; from + (kCount - 1) * kStep < end; from += kCount * kStep) {
+    typename P::Held held[kCount];
+    unsigned at[kCount];
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      at[i] = from + i * kStep;
+      P::load(held[i], base, at[i]);
+    }
+    visit<P, kPass, kCount>(totals, held, base, known, at);
+  }
+#pragma unroll 1
+  for (; from < end; from += kStep) {
+    typename P::Held held[1];
+    const unsigned at[1] = {from};
+    P::load(held[0], base, from);
+    visit<P, kPass, 1>(totals, held, base, known, at);
+  }
+}
+
+// kX threads share a row of kY. The totals of a block's threads meet in registers of a warp, and
+// those of warps in shared memory, in the same order every time.
+template <class P, int kX, int kY>
+struct AlongRows {
+  static constexpr int kStep = kX;
+  static constexpr int kWarps = divide_up(kX * kY, 32);
+  static constexpr int kScratch = kX > 32 ? 2 * kWarps : 1;
+  static constexpr bool kIsFull = kY == 1;
+
+  unsigned unit, image, column;
+  bool is_inside;
+  int first;
+
+  __device__ __forceinline__ AlongRows(unsigned block, unsigned images) {
+    unit = block;
+    image = block * kY + threadIdx.x / kX;
+    column = 0;
+    is_inside = kIsFull || image < images;
+    if (!is_inside) image = images - 1;
+    first = threadIdx.x % kX;
+  }
+  // The thread that keeps what is one for a row.
+  __device__ __forceinline__ bool is_keeper() const { return is_inside && first == 0; }
+  __device__ __forceinline__ int slot() const { return threadIdx.x / kX; }
+  static constexpr int kSlots = kY;
+
+  template <int kPass, bool kNeighbours, class Totals>
+  __device__ __forceinline__ void meet(Totals (&totals)[P::kParts],
+                                       typename P::Largest* scratch) const {
+    Totals& total = totals[0];
+    const int lane = threadIdx.x % 32;
+    constexpr int kTogether = kX < 32 ? kX : 32;
+#pragma unroll
+    for (int apart = kTogether / 2; apart > 0; apart /= 2) {
+      total.merge(of_lane(total, lane ^ apart));
+    }
+    if constexpr (kX > 32) {
+      constexpr int kShared = kX / 32;
+      Totals* const slots = reinterpret_cast<Totals*>(scratch + kPass % 2 * kWarps);
+      const int warp = threadIdx.x / 32;
+      if (lane == 0) slots[warp] = total;
+      __syncthreads();
+      total.start();
+      if (lane < kShared) total = slots[warp / kShared * kShared + lane];
+#pragma unroll
+      for (int apart = kShared / 2; apart > 0; apart /= 2) {
+        total.merge(of_lane(total, lane ^ apart));
+      }
+      total = of_lane(total, 0);
+    }
+  }
+};
+
+// kX neighbouring columns, kY threads for each. Totals meet in shared memory, where as many threads
+// as there are join some of each column's, and a thread for each row the rest.
+template <class P, int kX, int kY>
+struct AcrossRows {
+  static constexpr int kStep = kY;
+  static constexpr int kTiles = (P::kColumns + kX - 1) / kX;
+  static constexpr bool kIsFull = P::kColumns % kX == 0;
+  static constexpr int kThreads = kX * kY, kLines = kX * P::kParts;
+  // Threads that share a line, of which each joins `kChunk` totals.
+  static constexpr int kSharing = kY > P::kParts ? kY / P::kParts : 1;
+  static constexpr int kChunk = kY / kSharing;
+  static constexpr int kScratch = kThreads * P::kParts + kLines;
+
+  unsigned unit, image, column;
+  bool is_inside;
+  int first;
+
+  __device__ __forceinline__ AcrossRows(unsigned block, unsigned images) {
+    unit = block;
+    image = block / kTiles;
+    column = block % kTiles * kX + threadIdx.x % kX;
+    is_inside = kIsFull || column < P::kColumns;
+    if (!is_inside) column = P::kColumns - 1;
+    first = threadIdx.x / kX;
+  }
+  __device__ __forceinline__ bool is_keeper() const { return is_inside && first == 0; }
+  __device__ __forceinline__ int slot() const { return threadIdx.x % kX; }
+  static constexpr int kSlots = kX;
+
+  template <int kPass, bool kNeighbours, class Totals>
+  __device__ __forceinline__ void meet(Totals (&totals)[P::kParts],
+                                       typename P::Largest* scratch) const {
+    Totals* const slots = reinterpret_cast<Totals*>(scratch);
+    Totals* const joined = slots + kThreads * P::kParts;
+    const int thread = threadIdx.x, x = thread % kX;
+    if constexpr (kY > 1) {
+#pragma unroll
+      for (int part = 0; part < P::kParts; ++part) slots[part * kThreads + thread] = totals[part];
+      __syncthreads();
+      // Lines in the order of parts, then of columns: neighbours read neighbours.
+#pragma unroll 1
+      for (int i = thread; i < kLines * kSharing; i += kThreads) {
+        const int line = i % kLines, y = i / kLines * kChunk;
+        Totals* const from = slots + line / kX * kThreads + y * kX + line % kX;
+        Totals total = from[0];
+#pragma unroll
+        for (int k = 1; k < kChunk; ++k) total.merge(from[k * kX]);
+        (kSharing > 1 ? from[0] : joined[line]) = total;
+      }
+      if constexpr (kSharing > 1) {
+        __syncthreads();
+#pragma unroll 1
+        for (int line = thread; line < kLines; line += kThreads) {
+          Totals* const from = slots + line / kX * kThreads + line % kX;
+          Totals total = from[0];
+#pragma unroll 4
+          for (int k = 1; k < kSharing; ++k) total.merge(from[k * kChunk * kX]);
+          joined[line] = total;
+        }
+      }
+    } else {
+#pragma unroll
+      for (int part = 0; part < P::kParts; ++part) joined[part * kX + x] = totals[part];
+    }
+    __syncthreads();
+    // Neighbouring parts of one row.
+    constexpr int kEach = P::kWidth / P::kParts;
+    constexpr int kShared = kNeighbours && P::kRun > kEach ? P::kRun / kEach : 1;
+    const auto place = [](int part) { return part % P::kParts * kX + part / P::kParts; };
+    if constexpr (kShared > 1) {
+#pragma unroll 1
+      for (int row = thread; row < kLines / kShared; row += kThreads) {
+        Totals total = joined[place(row * kShared)];
+#pragma unroll 4
+        for (int k = 1; k < kShared; ++k) total.merge(joined[place(row * kShared + k)]);
+        joined[place(row * kShared)] = total;
+      }
+      __syncthreads();
+    }
+#pragma unroll
+    for (int part = 0; part < P::kParts; ++part) {
+      totals[part] = joined[place((x * P::kParts + part) / kShared * kShared)];
+    }
+    __syncthreads();
+  }
+};
+
+template <class P, template <class, int, int> class Lie, int kX, int kY, int kHeld>
+struct OnChip {
+  using Threads = Lie<P, kX, kY>;
+  // Of what is not kept, some loads are under way together.
+  static constexpr int kTogether = P::kHolds || kHeld < 4 ? 1 : 4;
+
+  template <int kPass>
+  static __device__ __forceinline__ void passes(const Threads& threads,
+                                                const typename P::Held (&held)[kHeld],
+                                                const typename P::Base& base,
+                                                typename P::Row (&known)[P::kParts],
+                                                typename P::Largest* scratch) {
+    if constexpr (kPass <= P::kPasses) {
+      using This = Pass<P, kPass>;
+      typename This::Totals totals[P::kParts];
+#pragma unroll
+      for (int part = 0; part < P::kParts; ++part) totals[part].start();
+#pragma unroll
+      for (int i = 0; i < kHeld; i += kTogether) {
+        take<kPass>(threads, held, base, known, totals, i);
+      }
+      if constexpr (This::kOperands > 0) threads.template meet<kPass, true>(totals, scratch);
+#pragma unroll
+      for (int part = 0; part < P::kParts; ++part) This::finish(known[part], totals[part]);
+      passes<kPass + 1>(threads, held, base, known, scratch);
+    }
+  }
+
+  // Positions from number `i` of a thread on: together, where all threads have all of them.
+  template <int kPass, class Totals>
+  static __device__ __forceinline__ void take(const Threads& threads,
+                                              const typename P::Held (&held)[kHeld],
+                                              const typename P::Base& base,
+                                              const typename P::Row (&known)[P::kParts],
+                                              Totals (&totals)[P::kParts], int i) {
+    typename P::Held some[kTogether];
+    unsigned at[kTogether];
+#pragma unroll
+    for (int k = 0; k < kTogether; ++k) {
+      some[k] = held[smaller(i + k, kHeld - 1)];
+      at[k] = threads.first + (i + k) * Threads::kStep;
+    }
+    const int end = i + kTogether;
+    if (threads.is_inside && end <= kHeld && end * Threads::kStep <= P::kPositions) {
+      visit<P, kPass, kTogether>(totals, some, base, known, at);
+      return;
+    }
+#pragma unroll
+    for (int k = 0; k < kTogether; ++k) {
+      if (i + k >= kHeld || !has(threads, i + k)) continue;
+      const typename P::Held one[1] = {some[k]};
+      const unsigned place[1] = {at[k]};
+      visit<P, kPass, 1>(totals, one, base, known, place);
+    }
+  }
+
+  static __device__ __forceinline__ bool has(const Threads& threads, int i) {
+    const bool all = static_cast<unsigned>((i + 1) * Threads::kStep) <= P::kPositions;
+    return threads.is_inside && (all || threads.first + i * Threads::kStep < P::kPositions);
+  }
+
+  static __device__ __forceinline__ void run(const typename P::Pointers& p, unsigned images) {
+    __shared__ typename P::Largest scratch[Threads::kScratch];
+    const Threads threads(blockIdx.x, images);
+    const typename P::Base base = P::base(p, threads.image, threads.column);
+    typename P::Held held[kHeld];
+#pragma unroll
+    for (int i = 0; i < kHeld; ++i) {
+      if (has(threads, i)) P::load(held[i], base, threads.first + i * Threads::kStep);
+    }
+    typename P::Row known[P::kParts];
+#pragma unroll
+    for (int part = 0; part < P::kParts; ++part) {
+      P::begin(known[part], p, threads.image, threads.column, part);
+    }
+    passes<1>(threads, held, base, known, scratch);
+    if (threads.is_keeper()) P::end(known, p, threads.image, threads.column);
+  }
+};
+
+// Passes that read their elements anew: all of them in one launch, where a block has its rows for
+// itself, or one launch each. Then what a block has found of its part is in `parts`, a region for
+// each pass, and each block of a later launch joins the parts of its rows.
+template <class P, template <class, int, int> class Lie, int kX, int kY, int kSplits>
+struct Streamed {
+  using Threads = Lie<P, kX, kY>;
+  static constexpr int kBatch = 4;
+
+  template <int kPass>
+  static __device__ __forceinline__ void start(
+      typename Pass<P, kPass>::Totals (&totals)[P::kParts]) {
+#pragma unroll
+    for (int part = 0; part < P::kParts; ++part) totals[part].start();
+  }
+
+  // Where a pass leaves what the blocks of a unit have found.
+  template <int kPass>
+  static __device__ __forceinline__ typename Pass<P, kPass>::Totals* left_by(
+      unsigned char* parts, unsigned unit, unsigned units) {
+    using Totals = typename Pass<P, kPass>::Totals;
+    constexpr int kOf = Threads::kSlots * P::kParts * kSplits;
+    auto* const region = parts + P::template before<kPass>() * kOf * static_cast<long long>(units);
+    return reinterpret_cast<Totals*>(region) + static_cast<long long>(unit) * kOf;
+  }
+
+  // What is known behind passes that other launches have made.
+  template <int kPass, int kUntil>
+  static __device__ __forceinline__ void join(const Threads& threads, unsigned char* parts,
+                                              unsigned units,
+                                              typename P::Row (&known)[P::kParts],
+                                              typename P::Largest* scratch) {
+    if constexpr (kPass < kUntil) {
+      using This = Pass<P, kPass>;
+      typename This::Totals totals[P::kParts];
+      start<kPass>(totals);
+      if constexpr (This::kOperands > 0) {
+        const auto* const left = left_by<kPass>(parts, threads.unit, units);
+#pragma unroll 1
+        for (int split = threads.first; split < kSplits; split += Threads::kStep) {
+#pragma unroll
+          for (int part = 0; part < P::kParts; ++part) {
+            totals[part].merge(left[(split * P::kParts + part) * Threads::kSlots + threads.slot()]);
+          }
+        }
+        threads.template meet<kPass, true>(totals, scratch);
+      }
+#pragma unroll
+      for (int part = 0; part < P::kParts; ++part) This::finish(known[part], totals[part]);
+      join<kPass + 1, kUntil>(threads, parts, units, known, scratch);
+    }
+  }
+
+  template <int kPass, int kUntil>
+  static __device__ __forceinline__ void passes(const Threads& threads,
+                                                const typename P::Base& base, unsigned from,
+                                                unsigned to, typename P::Row (&known)[P::kParts],
+                                                typename P::Largest* scratch) {
+    if constexpr (kPass < kUntil) {
+      using This = Pass<P, kPass>;
+      typename This::Totals totals[P::kParts];
+      start<kPass>(totals);
+      walk<P, kPass, Threads::kStep, kBatch>(totals, base, known, from, to);
+      if constexpr (This::kOperands > 0) threads.template meet<kPass, true>(totals, scratch);
+#pragma unroll
+      for (int part = 0; part < P::kParts; ++part) This::finish(known[part], totals[part]);
+      passes<kPass + 1, kUntil>(threads, base, from, to, known, scratch);
+    }
+  }
+
+  // The launch of one pass; of kPasses + 1, what is left to do with rows; of 0, everything.
+  template <int kPass>
+  static __device__ __forceinline__ void run(const typename P::Pointers& p, unsigned images,
+                                             unsigned char* parts) {
+    __shared__ typename P::Largest scratch[Threads::kScratch];
+    const unsigned units = kPass > P::kPasses ? gridDim.x : gridDim.x / kSplits;
+    // The last blocks of a pass have just read what the first ones of the next one read.
+    const unsigned block = kPass % 2 == 0 ? gridDim.x - 1 - blockIdx.x : blockIdx.x;
+    const unsigned unit = kPass > P::kPasses ? block : block / kSplits;
+    const unsigned split = kPass > P::kPasses ? 0 : block % kSplits;
+    const Threads threads(unit, images);
+    const typename P::Base base = P::base(p, threads.image, threads.column);
+    typename P::Row known[P::kParts];
+#pragma unroll
+    for (int part = 0; part < P::kParts; ++part) {
+      P::begin(known[part], p, threads.image, threads.column, part);
+    }
+    constexpr unsigned kLength = (P::kPositions + kSplits - 1) / kSplits;
+    const unsigned from = split * kLength + threads.first;
+    unsigned to = split * kLength + kLength;
+    if (to > P::kPositions) to = P::kPositions;
+    if (!threads.is_inside) to = 0;
+    if constexpr (kPass == 0) {
+      passes<1, P::kPasses + 1>(threads, base, from, to, known, scratch);
+      if (threads.is_keeper()) P::end(known, p, threads.image, threads.column);
+    } else {
+      join<1, kPass>(threads, parts, units, known, scratch);
+      if constexpr (kPass > P::kPasses) {
+        if (threads.is_keeper()) P::end(known, p, threads.image, threads.column);
+      } else {
+        using This = Pass<P, kPass>;
+        typename This::Totals totals[P::kParts];
+        start<kPass>(totals);
+        walk<P, kPass, Threads::kStep, kBatch>(totals, base, known, from, to);
+        if constexpr (This::kOperands > 0) {
+          threads.template meet<kPass, false>(totals, scratch);
+          auto* const left = left_by<kPass>(parts, unit, units);
+          if (threads.is_keeper()) {
+#pragma unroll
+            for (int part = 0; part < P::kParts; ++part) {
+              left[(split * P::kParts + part) * Threads::kSlots + threads.slot()] = totals[part];
+            }
+          }
+        }
+      }
+    }
+  }
+};
+
+}  // namespace convir

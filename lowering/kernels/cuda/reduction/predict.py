@@ -1,0 +1,181 @@
+"""What a config of `reduction` takes: memory, and what waits for it."""
+
+from __future__ import annotations
+
+from math import log2, prod
+from typing import TYPE_CHECKING
+
+from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
+from convir.lowering.bodies.rows.program import Load, Step
+from convir.lowering.kernels.cuda.prediction.overlap import overlap
+from convir.lowering.kernels.cuda.reduction.launch import WARP, held_registers, seen_by, units
+from convir.lowering.kernels.cuda.reduction.totals import total_bytes, totals_of
+
+if TYPE_CHECKING:
+    from convir.lowering.bodies.rows.program import Access, RowProgram
+    from convir.lowering.kernels.cuda.reduction.config import ReductionConfig
+    from convir.lowering.kernels.cuda.reduction.problem import Rows
+    from convir.lowering.kernels.target import Target
+
+START = 0.4
+"""µs until the first element has come, beside an empty launch."""
+FURTHER = 3.0
+"""µs of a further launch: it joins what the one before has left, and waits for memory again."""
+KEPT = 0.03
+"""µs of a vector that a thread keeps: its first one waits for the last."""
+BATCH = 4
+"""Vectors under way of a thread that reads its elements anew."""
+OWN_REGISTERS = 32
+ACCESS, FUNCTION, EXPONENTIAL, QUOTIENT, MOMENT = 3.0, 14.0, 8.0, 8.0, 5.0
+"""Instructions: of a vector's access, and of an element's functions, divisions, and moments."""
+THREAD = 100.0
+"""Instructions of a thread beside its vectors."""
+SHUFFLE, MERGE, BARRIER = 1.0, 4.0, 40.0
+"""Instructions: of a number from another thread, of two totals as one, of a block that waits."""
+BLOCK, WARP_MEETING, BLOCK_MEETING, COLUMN_MEETING = 0.7, 0.1, 0.4, 0.7
+"""µs that a block waits: for memory, and for the totals of a pass."""
+ROUND = 0.6
+"""µs of a batch of a thread that reads its elements anew: the next one begins behind it."""
+L2_SHARE = 0.5
+"""Of the L2 cache: what a pass has read of it, the next one finds."""
+POWER = 3.0
+"""How memory, instructions and waiting add up."""
+LINE = 64
+"""Bytes beside each other that memory gives at its rate."""
+
+
+def predict(rows: Rows, config: ReductionConfig, target: Target) -> float:
+    """µs."""
+    seen = seen_by(rows, config)
+    program = seen.program
+    blocks = units(rows, config) * config.splits
+    resident = _resident(seen, config, target)
+    at_once = min(blocks, resident * target.multiprocessors)
+    busy = min(blocks, target.multiprocessors)
+    under_way = at_once * config.threads * _vectors(seen, config) * _vector_bytes(rows)
+    latency = target.latency / target.clock_mhz
+    l2 = busy * target.l2_rate * target.clock_mhz
+    narrow = min(1.0, _run_bytes(rows, config) / LINE)
+    read_rate = min(target.dram_read, under_way / latency, l2) * narrow
+    write_rate = min(target.dram_write, l2) * narrow
+    cached_rate = min(l2, 2 * under_way / latency) * narrow
+    memory = sum(_bytes(s.target, program) for s in program.stores) / write_rate
+    for number in range(1, program.passes + 1):
+        nbytes = _read_bytes(program, number, first=bool(config.held), again=number > 1)
+        is_cached = number > 1 and nbytes < L2_SHARE * target.l2_bytes
+        memory += nbytes / (cached_rate if is_cached else read_rate)
+    issued = _instructions(seen, config) / (busy * target.issue_rate * target.clock_mhz)
+    waits = blocks / at_once * (BLOCK + _meetings(seen, config) + _rounds(seen, config))
+    whole = blocks / at_once
+    if whole > 1:  # The last blocks of a launch have the GPU for themselves.
+        memory, issued = (each * (1 + 0.2 / whole) for each in (memory, issued))
+    stores_rows = any(program.of_rows[store.node] for store in program.stores)
+    launches = 1 if config.splits == 1 else program.passes + stores_rows
+    between = (launches - 1) * (target.next_launch + FURTHER)
+    start = START + KEPT * config.held
+    return target.launch + start + overlap(POWER, memory, issued, waits) + between
+
+
+def _resident(rows: Rows, config: ReductionConfig, target: Target) -> int:
+    """Blocks of a multiprocessor at the same time."""
+    registers = OWN_REGISTERS + (held_registers(rows, config) if config.held else 16)
+    registers += 4 * rows.parts
+    by_registers = target.registers // (registers * config.threads)
+    return max(1, min(target.threads // config.threads, by_registers))
+
+
+def _vectors(rows: Rows, config: ReductionConfig) -> int:
+    """Of a thread, under way together."""
+    is_kept = config.held > 0 and rows.program.passes > 1
+    return config.held if is_kept else min(config.held or BATCH, BATCH)
+
+
+def _meetings(rows: Rows, config: ReductionConfig) -> float:
+    """µs that the threads of a block wait for each other's totals."""
+    reducing = sum(bool(rows.program.reductions_of(n)) for n in range(1, rows.program.passes + 1))
+    if not rows.is_along:
+        return reducing * COLUMN_MEETING
+    return reducing * (WARP_MEETING if config.x <= WARP else BLOCK_MEETING)
+
+
+def _vector_bytes(rows: Rows) -> float:
+    loads = [n.source for n in rows.program.nodes if isinstance(n, Load)]
+    return rows.width * max((STORAGE_BYTES[a.type] for a in loads), default=4)
+
+
+def _run_bytes(rows: Rows, config: ReductionConfig) -> float:
+    """Bytes beside each other that a block reads at once."""
+    if rows.is_along:
+        return min(config.x, rows.positions) * _vector_bytes(rows) * 8
+    return min(config.x, rows.columns) * _vector_bytes(rows)
+
+
+def _read_bytes(program: RowProgram, number: int, *, first: bool, again: bool) -> int:
+    """What a pass reads; where elements are kept, `first`, what no earlier pass has read."""
+    own = set(program.elements_of(number))
+    if first and again:
+        for earlier in range(1, number):
+            own -= set(program.elements_of(earlier))
+    nodes = (program.nodes[i] for i in own)
+    return sum(_bytes(node.source, program) for node in nodes if isinstance(node, Load))
+
+
+def _bytes(access: Access, program: RowProgram) -> int:
+    used = (size for size, stride in zip(program.sizes, access.strides, strict=True) if stride)
+    return STORAGE_BYTES[access.type] * prod(used)
+
+
+def _rounds(rows: Rows, config: ReductionConfig) -> float:
+    """µs that a thread waits for one batch of vectors after the other."""
+    if config.held:
+        return 0.0
+    sharing = config.x if rows.is_along else config.y
+    batches = -(-rows.positions // (sharing * config.splits * BATCH))
+    return ROUND * rows.program.passes * batches
+
+
+def _instructions(rows: Rows, config: ReductionConfig) -> float:
+    """Of all threads."""
+    program = rows.program
+    blocks = units(rows, config) * config.splits
+    numbers = range(1, program.passes + 1)
+    passes = [program.elements_of(number) for number in numbers]
+    together = sorted({i for nodes in passes for i in nodes})
+    computed = [together] if config.held else passes
+    each = 0.0
+    for nodes in computed:
+        found = [program.nodes[i] for i in nodes]
+        each += sum(_weight(node) for node in found) * rows.width
+        each += ACCESS * sum(isinstance(node, Load) for node in found)
+    each += ACCESS * len(program.stores)
+    thread = THREAD
+    for number in numbers:
+        totals = totals_of(program, number)
+        moments = sum(total.kind == "Moments" for total in totals)
+        each += rows.width * (len(totals) + MOMENT * moments)
+        if totals:
+            thread += _meeting(rows, config, total_bytes(program, number) / 4, len(totals))
+    sharing = config.x if rows.is_along else config.y
+    slots = config.held or -(-rows.positions // (sharing * config.splits))
+    return blocks * config.threads * (slots * each + thread)
+
+
+def _meeting(rows: Rows, config: ReductionConfig, words: float, totals: int) -> float:
+    """Instructions of a thread whose totals meet those of others."""
+    merged = SHUFFLE * words + MERGE * totals
+    if not rows.is_along:
+        return 4 * BARRIER + 2 * rows.parts * (words + merged)
+    steps = log2(min(config.x, WARP)) * merged
+    return steps if config.x <= WARP else steps + BARRIER + log2(config.x / WARP) * merged
+
+
+def _weight(node: object) -> float:
+    if not isinstance(node, Step):
+        return 0.0
+    match node.op.kind.name:
+        case "arith.divf":
+            return QUOTIENT
+        case "math.exp":
+            return EXPONENTIAL
+        case name:
+            return FUNCTION if name.startswith("math.") else 1.0
