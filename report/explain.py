@@ -11,9 +11,9 @@ from convir.api.arguments import check_fraction, check_pipeline, check_shapes, c
 from convir.api.build import Build
 from convir.api.sources import source_of
 from convir.lowering.kernels.target import named, names
-from convir.report.answers import Answer, answers
 from convir.report.collect import Collector
-from convir.report.page import page_of
+from convir.report.page.answers import Answer, answers
+from convir.report.page.document import page_of
 from convir.runtime.devices import CUDA, Device, find_device
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from convir.lowering.kernels.target import DEFAULT_TARGET
 from convir.passes.manager.pass_manager import Timing
 from convir.report.collect import Collector
 from convir.report.explain import title_of
-from convir.report.page import page_of
+from convir.report.page.document import page_of
 from convir.report.roofs import name_of
 from convir.runtime.compile_error import CompileError
 from convir.runtime.cuda.toolkit import GpuMemoryError, NoGpuError

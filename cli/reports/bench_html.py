@@ -9,7 +9,7 @@ from convir.cli.files.bench_lines import canonical, short_name
 from convir.cli.reports.bench_marks import colour_styles, legend
 from convir.cli.reports.bench_plot import above_the_roof, bars, gflops_of, roofline, timed
 from convir.dialects.conv.problem import COMMANDS
-from convir.report.assets import asset
+from convir.report.page.assets import asset
 from convir.runtime.bench.machine_load import warning_of
 from convir.runtime.bench.row import OURS, RateUnit
 from convir.runtime.bench.session import geomean

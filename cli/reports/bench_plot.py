@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from convir.cli.files.bench_lines import short_name
 from convir.cli.reports.bench_marks import Mark, colour_class
-from convir.report.plot import (
+from convir.report.page.plot import (
     BOTTOM,
     HEIGHT,
     LEFT,

@@ -19,10 +19,10 @@ from convir.cli import opt
 from convir.dialects.context import read_module
 from convir.frontends.sources import read_line
 from convir.report import collect
-from convir.report.answers import answers
-from convir.report.census import census_section
 from convir.report.explain import Report
-from convir.report.figures import most_alive
+from convir.report.page.answers import answers
+from convir.report.page.census import census_section
+from convir.report.page.figures import most_alive
 from convir.report.programs import calls_in, graph_of
 from convir.report.texts import Texts, origin_of
 from convir.runtime.cuda.toolkit import NoGpuError, require_gpu

@@ -10,13 +10,13 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from convir.passes.manager.quantities import bytes_text, flops_text
-from convir.report.answers import answers
-from convir.report.assets import SCRIPTS, STYLES, asset
-from convir.report.census import census_section
-from convir.report.figures import memory_picture, most_alive, roofline_picture, time_of
-from convir.report.launches import launches
-from convir.report.timeline import timeline
-from convir.report.words import us_text
+from convir.report.page.answers import answers
+from convir.report.page.assets import SCRIPTS, STYLES, asset
+from convir.report.page.census import census_section
+from convir.report.page.figures import memory_picture, most_alive, roofline_picture, time_of
+from convir.report.page.launches import launches
+from convir.report.page.timeline import timeline
+from convir.report.page.words import us_text
 
 if TYPE_CHECKING:
     from convir.report.collect import Record

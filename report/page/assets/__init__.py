@@ -22,4 +22,4 @@ SCRIPTS = (
 @cache
 def asset(name: str) -> str:
     """The text of a file that pages hold."""
-    return files("convir.report.assets").joinpath(name).read_text(encoding="utf-8")
+    return files("convir.report.page.assets").joinpath(name).read_text(encoding="utf-8")

@@ -7,7 +7,7 @@ from math import sqrt
 from typing import TYPE_CHECKING
 
 from convir.passes.manager.quantities import bytes_text
-from convir.report.plot import (
+from convir.report.page.plot import (
     BOTTOM,
     HEIGHT,
     LEFT,
@@ -19,7 +19,7 @@ from convir.report.plot import (
     roof_line,
     svg_of,
 )
-from convir.report.words import us_text
+from convir.report.page.words import us_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from convir.report.figures import time_of
+from convir.report.page.figures import time_of
 
 if TYPE_CHECKING:
     from convir.report.collect import Record

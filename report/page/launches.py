@@ -6,9 +6,9 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from convir.passes.manager.quantities import bytes_text
-from convir.report.figures import time_of
-from convir.report.shares import Share, shares_of
-from convir.report.words import us_text
+from convir.report.page.figures import time_of
+from convir.report.page.shares import Share, shares_of
+from convir.report.page.words import us_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

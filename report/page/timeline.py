@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from convir.passes.manager.quantities import bytes_change, bytes_text, flops_change, flops_text
-from convir.report.words import arrows, us_text
+from convir.report.page.words import arrows, us_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

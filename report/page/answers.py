@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from convir.passes.manager.quantities import flops_change, flops_text
-from convir.report.figures import time_of
-from convir.report.shares import shares_of
-from convir.report.words import arrows, us_text
+from convir.report.page.figures import time_of
+from convir.report.page.shares import shares_of
+from convir.report.page.words import arrows, us_text
 
 if TYPE_CHECKING:
     from convir.report.collect import Record

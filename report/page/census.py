@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from convir.report.words import us_text
+from convir.report.page.words import us_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
