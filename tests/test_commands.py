@@ -111,7 +111,9 @@ def _prepared(document: Path, folder: Path) -> dict[str, Any]:
     if ".onnx" in text or ".nam" in text:
         _models(folder)
     if "convir.pytorch" in text:
-        pytest.importorskip("torch", reason="torch is not installed (the extra `torch`)")
+        torch: Any = pytest.importorskip("torch", reason="the extra `torch` is not installed")
+        # As in a reader's process: no graph that another test has compiled is taken again.
+        torch.compiler.reset()
     if document.name == "bind-sizes.md":
         (folder / "in.mlir").write_text(OPEN_SIZES)
     for example in re.findall(r"^```mlir\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
