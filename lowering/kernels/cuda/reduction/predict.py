@@ -28,6 +28,9 @@ BATCH = 4
 OWN_REGISTERS = 32
 ACCESS, FUNCTION, EXPONENTIAL, QUOTIENT, MOMENT = 3.0, 14.0, 8.0, 8.0, 5.0
 """Instructions: of a vector's access, and of an element's functions, divisions, and moments."""
+SECTOR, APART = 32, 2.0
+"""Bytes that memory moves at least, and what an access counts as for each further one of them that
+holds as much of a row: those of few threads a row."""
 THREAD = 100.0
 """Instructions of a thread beside its vectors."""
 SHUFFLE, MERGE, BARRIER = 1.0, 4.0, 40.0
@@ -142,12 +145,12 @@ def _instructions(rows: Rows, config: ReductionConfig) -> float:
     passes = [program.elements_of(number) for number in numbers]
     together = sorted({i for nodes in passes for i in nodes})
     computed = [together] if config.held else passes
-    each = 0.0
+    each, access = 0.0, ACCESS * _sectors(rows, config)
     for nodes in computed:
         found = [program.nodes[i] for i in nodes]
         each += sum(_weight(node) for node in found) * rows.width
-        each += ACCESS * sum(isinstance(node, Load) for node in found)
-    each += ACCESS * len(program.stores)
+        each += access * sum(isinstance(node, Load) for node in found)
+    each += access * len(program.stores)
     thread = THREAD
     for number in numbers:
         totals = totals_of(program, number)
@@ -158,6 +161,14 @@ def _instructions(rows: Rows, config: ReductionConfig) -> float:
     sharing = config.x if rows.is_along else config.y
     slots = config.held or -(-rows.positions // (sharing * config.splits))
     return blocks * config.threads * (slots * each + thread)
+
+
+def _sectors(rows: Rows, config: ReductionConfig) -> float:
+    """Accesses that one counts as: whole sectors of a row are one."""
+    if not rows.is_along:
+        return 1.0
+    run = min(config.x, rows.positions) * _vector_bytes(rows)
+    return 1 + APART * max(0.0, SECTOR / run - 1)
 
 
 def _meeting(rows: Rows, config: ReductionConfig, words: float, totals: int) -> float:
