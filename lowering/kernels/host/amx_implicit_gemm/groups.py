@@ -11,6 +11,7 @@ from math import gcd
 from typing import TYPE_CHECKING
 
 from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
+from convir.lowering.kernels.host.code.groups_together import are_neighbours
 from convir.lowering.kernels.host.code.tile_registers import ROW_BYTES
 
 if TYPE_CHECKING:
@@ -24,6 +25,4 @@ def groups_together(spec: Contraction) -> int:
         return 1
     tap_bytes = spec.in_channels * STORAGE_BYTES[spec.a.type]
     together = ROW_BYTES // gcd(ROW_BYTES, tap_bytes)
-    behind = spec.a.group_stride == spec.in_channels * spec.a.stride
-    behind &= spec.c.group_stride == spec.out_channels * spec.c.stride
-    return together if behind and spec.groups % together == 0 else 1
+    return together if are_neighbours(spec) and spec.groups % together == 0 else 1

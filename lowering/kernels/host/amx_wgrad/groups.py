@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from convir.lowering.kernels.host.amx_wgrad.blocking import TILE
+from convir.lowering.kernels.host.code.groups_together import are_neighbours
 
 if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.spec import Contraction
@@ -18,7 +19,5 @@ def groups_together(spec: Contraction) -> int:
     if spec.groups == 1:
         return 1
     together = TILE // max(spec.in_channels, spec.out_channels)
-    behind = spec.a.group_stride == spec.in_channels * spec.a.stride
-    behind &= spec.c.group_stride == spec.out_channels * spec.c.stride
     fits = [count for count in range(2, together + 1) if spec.groups % count == 0]
-    return max(fits) if behind and fits else 1
+    return max(fits) if fits and are_neighbours(spec) else 1

@@ -9,6 +9,15 @@ if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.spec import Contraction
 
 
+def are_neighbours(spec: Contraction) -> bool:
+    """Whether the channels of a group lie behind those of the one before, in A and in C."""
+    a, c = spec.a, spec.c
+    return (
+        a.group_stride == spec.in_channels * a.stride
+        and c.group_stride == spec.out_channels * c.stride
+    )
+
+
 def with_groups_together(spec: Contraction, together: int) -> Contraction:
     """`spec` with `together` groups as one; its weights are not those of B."""
     if together == 1:

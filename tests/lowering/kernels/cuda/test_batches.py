@@ -97,8 +97,8 @@ OTHERS = {
     "sm80_implicit_gemm",
     "sm90_row_packed_wgrad",
 }
-"""Families with the batch in their code; `block_diagonal` and `layout_conversion` launch copies
-before another family's kernels."""
+"""Families with the batch in their code, or that launch copies and another family's kernels, as
+`block_diagonal` and `layout_conversion` do."""
 BATCHES = (1, 2, 9, 48, 200)
 FEWEST = {
     **{"few_channels_wgrad": 9, "grouped_wgrad": 9, "sm90_grouped_wgrad": 9},
