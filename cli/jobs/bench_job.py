@@ -9,6 +9,8 @@ import platform
 import sys
 from collections import deque
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,6 +46,8 @@ if TYPE_CHECKING:
     from convir.runtime.executable import Executable
     from convir.runtime.program import Array
 
+SAVE_EVERY_S = 5.0
+"""How often `--json` is written during a run: one that is cut off leaves what it measured."""
 _PACKAGES = ("convir", "xdsl", "torch", "onnxruntime", "cupy-cuda13x")
 
 
@@ -64,7 +68,10 @@ def run_suites(
         )
         deque(shown, 0)
     rows: list[Row] = []
-    meter = LoadMeter()
+    dtypes = list(dict.fromkeys(problem.dtype for problem in problems))
+    meter, saved = LoadMeter(), monotonic()
+    # What is no file (a pipe) takes a report once.
+    kept = options.json is not None and not _is_special(options.json)
     with Progress(console=errors, transient=True, disable=hidden) as progress:
         bar = progress.add_task("measuring", total=len(problems))
 
@@ -75,15 +82,18 @@ def run_suites(
             told(task.line)
             rows += run_task(task, device, options.peers, effort)
             progress.advance(bar)
+            if kept and monotonic() > saved + SAVE_EVERY_S:
+                _save(options.json, _report(device, rows, dtypes, meter.record()))
+                saved = monotonic()
     load = meter.record()
     for suite, _ in suites:
         _print_suite(console, suite, [r for r in rows if r.suite == suite], options.peers)
     warning = warning_of(load)
     if warning is not None:
         errors.print(Text(f"convir-bench: warning: {warning}", "yellow"), soft_wrap=True)
-    report = _report(device, rows, list(dict.fromkeys(p.dtype for p in problems)), load)
+    report = _report(device, rows, dtypes, load)
     if options.json is not None:
-        write_output(options.json, json.dumps(report, indent=1) + "\n")
+        _save(options.json, report)
     if options.html is not None:
         write_output(options.html, page_of(report))
     if options.csv is not None:
@@ -173,6 +183,14 @@ def _print_suite(console: Console, suite: str, rows: Sequence[Row], peers: Seque
 def _print(console: Console, text: Text) -> None:
     """A line in full, which the terminal may wrap."""
     console.print(text, soft_wrap=True)
+
+
+def _is_special(path: str) -> bool:
+    return Path(path).exists() and not Path(path).is_file()
+
+
+def _save(path: str, report: dict[str, Any]) -> None:
+    write_output(path, json.dumps(report, indent=1) + "\n")
 
 
 def _report(

@@ -14,6 +14,7 @@ from xdsl.passes import PassPipeline
 
 from convir.api.compile import compile as convir_compile
 from convir.cli.bench import main
+from convir.cli.jobs import bench_job
 from convir.cli.jobs.bench_problems import PIPELINES, module_of
 from convir.cli.reports.bench_html import page_of
 from convir.cli.reports.bench_plot import HEIGHT, WIDTH
@@ -91,6 +92,24 @@ def test_a_peer_in_the_same_run(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert "NCHW" in out
     assert "geomean of torch's time over ours, best layouts: " in out
+
+
+def test_a_run_that_is_cut_off_leaves_its_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = tmp_path / "rows.json"
+
+    def cut_off(task: Task, *arguments: Any) -> list[Row]:
+        if rows.exists():
+            raise KeyboardInterrupt
+        return run_task(task, *arguments)
+
+    monkeypatch.setattr(bench_job, "SAVE_EVERY_S", 0.0)
+    monkeypatch.setattr(bench_job, "run_task", cut_off)
+    commands = tmp_path / "lines.txt"
+    commands.write_text(f"{LINE}\n{STRIDED}\n")
+    assert main([*QUICK, "--json", str(rows), "--commands-file", str(commands)]) != 0
+    assert {row["line"] for row in json.loads(rows.read_text())["rows"]} == {LINE}
 
 
 def test_a_peer_with_constant_weights(tmp_path: Path) -> None:
