@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from convir.lowering.kernels.cuda.headers import headers
+from convir.lowering.kernels.cuda.launch import Scalar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -140,7 +141,7 @@ def emulate(plan: KernelPlan, inputs: Sequence[Any], outputs: Sequence[Any], fol
     """Run all launches of `plan`, in order, on NumPy arrays that it reads and writes in place.
 
     Args:
-        plan: launches whose arguments are inputs and outputs.
+        plan: launches whose arguments are inputs, outputs, workspace and numbers.
         inputs: dense arrays.
         outputs: dense arrays.
         folder: where the compiled code goes.
@@ -151,19 +152,21 @@ def emulate(plan: KernelPlan, inputs: Sequence[Any], outputs: Sequence[Any], fol
         text = _DYNAMIC_SHARED.sub(rf"alignas(16) static \1[{kernel.shared_bytes}];", kernel.source)
         library = _compiled(_source(text, kernel.symbol), folder)
         pointers: list[int] = []
-        for argument in kernel.arguments:
+        numbers = np.array([getattr(each, "value", 0) for each in kernel.arguments], np.int64)
+        for argument, number in zip(kernel.arguments, numbers.reshape(-1, 1), strict=True):
             place: Any = argument
-            pointers.append(arrays[place.place][place.index].ctypes.data)
+            is_number = isinstance(argument, Scalar)
+            array = number if is_number else arrays[place.place][place.index]
+            pointers.append(array.ctypes.data)
         blocks = min(kernel.grid[0], MAX_BLOCKS) if TEAMS in kernel.source else kernel.grid[0]
         call = ctypes.CDLL(str(library))["emulate"]
         call(blocks, kernel.block[0], (ctypes.c_void_p * len(pointers))(*pointers))
 
 
 def _source(source: str, symbol: str) -> str:
-    start = source.index("(", source.index(f" {symbol}("))
-    parameters = source[start + 1 : source.index(")", start)].split(",")
-    types = [parameter.replace("__restrict__", "").rsplit("*", 1)[0] for parameter in parameters]
-    arguments = ", ".join(f"({t}*)arguments[{i}]" for i, t in enumerate(types))
+    _, begin = re.split(rf"\b{symbol}\(", source)
+    parameters = begin[: begin.index(")")].split(",")
+    arguments = ", ".join(_passed(parameter, i) for i, parameter in enumerate(parameters))
     return f"""{_PRELUDE}
 {source}
 extern "C" void emulate(int blocks, int threads, void **arguments) {{
@@ -172,6 +175,13 @@ extern "C" void emulate(int blocks, int threads, void **arguments) {{
 {(_WAITING if _waits(source) else _IN_TURN).replace("CALL", f"{symbol}({arguments})")}
 }}
 """
+
+
+def _passed(parameter: str, index: int) -> str:
+    declared = parameter.replace("__restrict__", "")
+    if "*" in declared:
+        return f"({declared.rsplit('*', 1)[0]}*)arguments[{index}]"
+    return f"*({declared.rsplit(' ', 1)[0]}*)arguments[{index}]"
 
 
 def _waits(source: str) -> bool:

@@ -33,6 +33,8 @@ PATCH_BYTES = 384
 """Of the registers of a thread for elements on their way."""
 FEW_CHANNELS_BYTES = 64
 """Of a pixel, of which a thread moves all."""
+MOST_BESIDE = 1.5
+"""Pixels of runs that are cut over those that exist."""
 MOST_IDLE = 1.25
 """Lanes over those that have channels to move, of a warp that could be narrower."""
 SMALL = 1 << 31
@@ -76,19 +78,41 @@ class Copy:
 
     @property
     def plane_width(self) -> int:
+        """Elements of an access along output pixels."""
+        return self._vector if self.cuts_runs else self._aligned_width
+
+    @property
+    def cuts_runs(self) -> bool:
+        """Whether runs of pixels are shifted out of aligned vectors, as runs.cuh does: two reads
+        are fewer than those that begin at multiples of their width."""
+        size, stride = self._dense[-1]
+        return (
+            stride == 1
+            and 2 * self._aligned_width < self._vector
+            and self.channels % self._vector == 0
+            and -(-size // self._vector) * self._vector <= MOST_BESIDE * size
+        )
+
+    @property
+    def _vector(self) -> int:
+        """Elements of the widest access."""
+        return VECTOR_BYTES // STORAGE_BYTES[self.type]
+
+    @property
+    def _aligned_width(self) -> int:
         """Elements of an access along output pixels: all of them begin at its multiples."""
         *outer, (size, stride) = self._dense
         if stride != 1:
             return 1
         steps = [step for extent, step in outer if extent > 1]
         channel = self.stride if self.channels > 1 else 0
-        return gcd(VECTOR_BYTES // STORAGE_BYTES[self.type], size, channel, *steps)
+        return gcd(self._vector, size, channel, *steps)
 
     @property
     def channel_width(self) -> int:
         """Elements of an access along channels; of the next pixels' too if a patch has them all."""
         run = self.channels * (self.plane_width if self._whole_pixels else 1)
-        return gcd(VECTOR_BYTES // STORAGE_BYTES[self.type], run)
+        return gcd(self._vector, run)
 
     @property
     def _whole_pixels(self) -> bool:
@@ -119,10 +143,25 @@ class Copy:
         return lanes
 
     @property
+    def patches(self) -> int:
+        """Patches along output pixels. Those of a result begin anywhere in a run: one more."""
+        if not self.cuts_runs:
+            return -(-self.rows // self.plane_width)
+        size, _ = self._dense[-1]
+        return self.rows // size * (-(-size // self.plane_width) + self.back)
+
+    @property
     def blocks(self) -> int:
         """Of the launch: each has the channels that a warp moves, of all warps' pixels."""
-        pixels = THREADS // self.lanes * self.plane_width
-        return -(-self.rows // pixels) * -(-self.channels // (self.lanes * self.patch_channels))
+        tiles = -(-self.channels // (self.lanes * self.patch_channels))
+        return -(-self.patches // (THREADS // self.lanes)) * tiles
+
+    @property
+    def function(self) -> str:
+        """What copies it, by name."""
+        return (
+            f"copy_{'runs_' if self.cuts_runs else ''}channels_{'first' if self.back else 'last'}"
+        )
 
     def problem(self, name: str) -> str:
         """The struct of its constants, as kernel.cuh reads them."""
@@ -170,7 +209,7 @@ def copy_launches(
         )
         calls.append(
             f"  if (blockIdx.x < end{i}) {{\n"
-            f"    return convir::copy_channels_{'first' if back else 'last'}<Problem{i}>(\n"
+            f"    return convir::{copy.function}<Problem{i}>(\n"
             f"        blockIdx.x - {f'end{i - 1}' if i else '0'}, from{i}, to{i}, pixels{i});\n"
             "  }\n"
         )
@@ -178,7 +217,7 @@ def copy_launches(
         operands = (place, Pointer(copy.operand)) if back else (Pointer(copy.operand), place)
         arguments += [*operands, Scalar(copy.rows), Scalar(ends)]
     source = (
-        f'#include "layout_conversion/kernel.cuh"\n\n{"".join(structs)}'
+        f'#include "layout_conversion/runs.cuh"\n\n{"".join(structs)}'
         f'extern "C" __global__ void __launch_bounds__({THREADS})\n'
         f"{symbol}({', '.join(parameters)}) {{\n{''.join(calls)}}}\n"
     )
