@@ -44,7 +44,7 @@ from convir.lowering.bodies.planar.program import (
     Write,
 )
 from convir.lowering.kernels.host.code.builder import I64, PTR, Function, Module, zero
-from convir.lowering.kernels.host.code.lanes import Lanes
+from convir.lowering.kernels.host.code.elements.lanes import Lanes
 from convir.lowering.kernels.host.fused_chain.kernel import planar_ir
 from convir.lowering.kernels.host.target import target
 from convir.runtime.arrays.host_memory import address_of, aligned_bytes

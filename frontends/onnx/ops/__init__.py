@@ -13,20 +13,17 @@ from convir.frontends.onnx.ops import (
     activation,
     arithmetic,
     convolution,
-    indexing,
-    integer_layers,
     logic,
     matrix,
     normalization,
     ordering,
     pooling,
-    quantization,
     recurrent,
     reduction,
     resize,
-    shape,
-    space,
 )
+from convir.frontends.onnx.ops.quantized import integer_layers, quantization
+from convir.frontends.onnx.ops.shapes import indexing, shape, space
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

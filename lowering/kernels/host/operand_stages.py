@@ -11,12 +11,12 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from convir.lowering.bodies.contraction.spec import Channels
+from convir.lowering.kernels.host.code.elements.lanes import Lanes
+from convir.lowering.kernels.host.code.elements.pairs import paired, takes_pairs
+from convir.lowering.kernels.host.code.elements.quads import in_quads, takes_quads
 from convir.lowering.kernels.host.code.entry import CONTRACT
 from convir.lowering.kernels.host.code.fused_store import EPILOGUE_BUFFERS
-from convir.lowering.kernels.host.code.lanes import Lanes
 from convir.lowering.kernels.host.code.operand_copy import Dimension, StageKernel, staged_phases
-from convir.lowering.kernels.host.code.pairs import paired, takes_pairs
-from convir.lowering.kernels.host.code.quads import in_quads, takes_quads
 from convir.lowering.kernels.host.launch import HostLaunch, KernelCode, Stage
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from convir.lowering.kernels.host.amx_wgrad import launch as amx_wgrad
 from convir.lowering.kernels.host.amx_wgrad import predict as amx_wgrad_prediction
 from convir.lowering.kernels.host.amx_wgrad.family import AMX_WGRAD
 from convir.lowering.kernels.host.attention.family import ATTENTION
-from convir.lowering.kernels.host.code.lanes import Lanes
+from convir.lowering.kernels.host.code.elements.lanes import Lanes
 from convir.lowering.kernels.host.direct_depthwise import launch as direct_depthwise
 from convir.lowering.kernels.host.direct_depthwise.family import DIRECT_DEPTHWISE
 from convir.lowering.kernels.host.direct_depthwise.kernel import cut_planes

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.host.amx_implicit_gemm.blocking import RowBlocks
     from convir.lowering.kernels.host.code.builder import Module, Operand
-    from convir.lowering.kernels.host.code.lanes import Lanes
+    from convir.lowering.kernels.host.code.elements.lanes import Lanes
     from convir.lowering.kernels.host.implicit_gemm.blocking import Blocking
 
 _OPERANDS = ("a", "b", "c")

@@ -14,10 +14,10 @@ from convir.lowering.kernels.host.amx_implicit_gemm.blocking import (
 from convir.lowering.kernels.host.amx_implicit_gemm.config import FAMILY
 from convir.lowering.kernels.host.amx_implicit_gemm.groups import groups_together
 from convir.lowering.kernels.host.amx_implicit_gemm.kernel import PackedPlaces, TileKernel
+from convir.lowering.kernels.host.code.elements.lanes import Lanes
+from convir.lowering.kernels.host.code.elements.pairs import paired
+from convir.lowering.kernels.host.code.elements.quads import in_quads
 from convir.lowering.kernels.host.code.groups_together import with_groups_together
-from convir.lowering.kernels.host.code.lanes import Lanes
-from convir.lowering.kernels.host.code.pairs import paired
-from convir.lowering.kernels.host.code.quads import in_quads
 from convir.lowering.kernels.host.code.tile_registers import WORD_BYTES, WORDS
 from convir.lowering.kernels.host.implicit_gemm import pack
 from convir.lowering.kernels.host.implicit_gemm.pack import PackKernel

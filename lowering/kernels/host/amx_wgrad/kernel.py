@@ -45,7 +45,7 @@ from convir.lowering.kernels.host.wgrad.partial_results import PartialResults
 if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.host.amx_wgrad.blocking import Cuts
-    from convir.lowering.kernels.host.code.lanes import Lanes
+    from convir.lowering.kernels.host.code.elements.lanes import Lanes
 
 ENTRY = "contract_weights"
 """The kernel's name; its arguments are the addresses of A, C and the partial results."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from convir.lowering.kernels.host.amx_wgrad.blocking import STEP, TILE
 from convir.lowering.kernels.host.code.builder import I64, POINTER_BYTES, PTR, Function
-from convir.lowering.kernels.host.code.pairs import joined
+from convir.lowering.kernels.host.code.elements.pairs import joined
 from convir.lowering.kernels.host.code.tile_registers import (
     COLUMNS,
     ROW_BYTES,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from convir.lowering.kernels.host.code.builder import Module, Operand, Value
-    from convir.lowering.kernels.host.code.lanes import Lanes
+    from convir.lowering.kernels.host.code.elements.lanes import Lanes
 
 BF16_BYTES = 2
 LINE_BYTES = TILE * WORD_BYTES

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.spec import Axis, Contraction
     from convir.lowering.bodies.rows.program import Access, RowProgram
     from convir.lowering.kernels.host.attention.problem import Attention
-    from convir.lowering.kernels.host.code.lanes import Lanes
+    from convir.lowering.kernels.host.code.elements.lanes import Lanes
     from convir.lowering.kernels.host.implicit_gemm.blocking import Blocking
 
 SCORE_BYTES = 4

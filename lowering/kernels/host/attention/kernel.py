@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from convir.lowering.kernels.host.attention.problem import Attention
     from convir.lowering.kernels.host.code.builder import Module, Value
-    from convir.lowering.kernels.host.code.lanes import Lanes
+    from convir.lowering.kernels.host.code.elements.lanes import Lanes
 
 ENTRY = "attend"
 """The kernel's name; its arguments are the addresses of queries, keys, values, the result, and of

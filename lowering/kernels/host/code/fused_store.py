@@ -14,8 +14,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from convir.lowering.kernels.host.code.builder import I64, PTR, Value
+from convir.lowering.kernels.host.code.elements.storage import storage_of
 from convir.lowering.kernels.host.code.scalar_steps import ScalarSteps, unsupported
-from convir.lowering.kernels.host.code.storage import storage_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.fused import EpilogueOperand, FusedEpilogue
     from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.host.code.builder import Function, Operand
-    from convir.lowering.kernels.host.code.lanes import Lanes
-    from convir.lowering.kernels.host.code.storage import Storage
+    from convir.lowering.kernels.host.code.elements.lanes import Lanes
+    from convir.lowering.kernels.host.code.elements.storage import Storage
 
 EpilogueBuffer = Literal["epilogue0", "epilogue1", "epilogue2", "epilogue3"]
 """The further operands of an epilogue."""

@@ -12,9 +12,9 @@ from math import gcd, prod
 from typing import TYPE_CHECKING
 
 from convir.lowering.kernels.host.code.builder import I64, PTR, Function, Module, Value
+from convir.lowering.kernels.host.code.elements.pairs import operand_storage
+from convir.lowering.kernels.host.code.elements.storage import Storage, storage_of
 from convir.lowering.kernels.host.code.entry import KERNEL_PARAMETERS
-from convir.lowering.kernels.host.code.pairs import operand_storage
-from convir.lowering.kernels.host.code.storage import Storage, storage_of
 from convir.lowering.kernels.host.code.transpose import Piece, Square, pieces
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from convir.lowering.bodies.contraction.spec import Axis, Channels, Phase, StorageType
     from convir.lowering.kernels.host.code.builder import Loop
-    from convir.lowering.kernels.host.code.lanes import Lanes
+    from convir.lowering.kernels.host.code.elements.lanes import Lanes
 
 RUN = 64
 """Neighbouring output pixels, and channels, that an item copies; a multiple of every number of

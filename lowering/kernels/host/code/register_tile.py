@@ -15,7 +15,7 @@ from convir.lowering.kernels.host.code.tile_registers import (
 )
 
 if TYPE_CHECKING:
-    from convir.lowering.kernels.host.code.lanes import Lanes
+    from convir.lowering.kernels.host.code.elements.lanes import Lanes
 
 SOURCE_BYTES = 16
 """Of the address of rows of a register, and the distance between them."""

@@ -30,7 +30,7 @@ from xdsl.dialects.builtin import (
 
 from convir.lowering.bodies.contraction.scalar_program import Result, ScalarProgram
 from convir.lowering.kernels.host.code.builder import Value, float_constant, vector
-from convir.lowering.kernels.host.code.storage import Storage
+from convir.lowering.kernels.host.code.elements.storage import Storage
 from convir.lowering.kernels.host.vector_functions.activations import activation
 from convir.lowering.kernels.host.vector_functions.table import FUNCTIONS, write
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.scalar_program import ScalarBlock, ScalarOp
     from convir.lowering.bodies.contraction.spec import ComputeType, StorageType
     from convir.lowering.kernels.host.code.builder import Function
-    from convir.lowering.kernels.host.code.lanes import Lanes
+    from convir.lowering.kernels.host.code.elements.lanes import Lanes
 
 _TYPES: dict[StorageType, AnyFloat | IntegerType] = {
     "f16": Float16Type(),

@@ -22,7 +22,7 @@ from convir.lowering.kernels.host.target import AMX_BF16, AMX_INT8, AMX_TILE
 
 if TYPE_CHECKING:
     from convir.lowering.kernels.host.code.builder import Module, Operand
-    from convir.lowering.kernels.host.code.lanes import Lanes
+    from convir.lowering.kernels.host.code.elements.lanes import Lanes
     from convir.lowering.kernels.host.target import CpuTarget
 
 ROWS = 16

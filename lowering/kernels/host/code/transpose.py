@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from convir.lowering.kernels.host.code.builder import Module, Value
-    from convir.lowering.kernels.host.code.storage import Storage
+    from convir.lowering.kernels.host.code.elements.storage import Storage
 
 
 def transpose(f: Function, rows: Sequence[Value]) -> list[Value]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from convir.analysis.refusal import Refusal
-from convir.lowering.kernels.host.code.lanes import Lanes
+from convir.lowering.kernels.host.code.elements.lanes import Lanes
 from convir.lowering.kernels.host.contraction_family import contraction_family
 from convir.lowering.kernels.host.direct_depthwise.config import CONFIG
 from convir.lowering.kernels.host.direct_depthwise.kernel import cut_planes

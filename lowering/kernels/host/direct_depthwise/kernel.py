@@ -29,16 +29,16 @@ from convir.lowering.kernels.host.code.builder import (
     Value,
     zero,
 )
+from convir.lowering.kernels.host.code.elements.storage import Storage
 from convir.lowering.kernels.host.code.entry import CONTRACT, KERNEL_PARAMETERS
 from convir.lowering.kernels.host.code.fused_store import FusedStore
-from convir.lowering.kernels.host.code.storage import Storage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from convir.lowering.bodies.contraction.fused import FusedEpilogue
     from convir.lowering.bodies.contraction.spec import Axis, Contraction
-    from convir.lowering.kernels.host.code.lanes import Lanes
+    from convir.lowering.kernels.host.code.elements.lanes import Lanes
 
 MAX_TAPS = 64
 """Taps are written out, one load and one multiply-add each."""

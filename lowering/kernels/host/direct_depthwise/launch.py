@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from convir.lowering.kernels.host.code.lanes import Lanes
+from convir.lowering.kernels.host.code.elements.lanes import Lanes
 from convir.lowering.kernels.host.direct_depthwise.config import FAMILY
 from convir.lowering.kernels.host.direct_depthwise.kernel import PlaneKernel, cut_planes
 from convir.lowering.kernels.host.operand_stages import OperandStages

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from convir.lowering.implementations import PLANAR
 
 if TYPE_CHECKING:
-    from convir.lowering.kernels.host.code.lanes import Lanes
+    from convir.lowering.kernels.host.code.elements.lanes import Lanes
     from convir.lowering.kernels.host.target import CpuTarget
 
 _MANY_REGISTERS = 32

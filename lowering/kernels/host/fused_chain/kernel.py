@@ -23,8 +23,8 @@ from convir.lowering.kernels.host.code.builder import (
     integers,
     value,
 )
+from convir.lowering.kernels.host.code.elements.lanes import Lanes
 from convir.lowering.kernels.host.code.entry import KERNEL_PARAMETERS
-from convir.lowering.kernels.host.code.lanes import Lanes
 from convir.lowering.kernels.host.fused_chain.config import Frames, SumTile, rule
 from convir.lowering.kernels.host.fused_chain.stage_code import StageCode, Tile
 

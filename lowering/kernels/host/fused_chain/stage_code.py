@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from convir.lowering.bodies.planar.program import Stage, Term
     from convir.lowering.kernels.host.code.builder import Function
     from convir.lowering.kernels.host.code.builder import Operand as Integer
-    from convir.lowering.kernels.host.code.lanes import Lanes
+    from convir.lowering.kernels.host.code.elements.lanes import Lanes
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from convir.lowering.bodies.planar.program import Term
     from convir.lowering.kernels.host.code.builder import Function
     from convir.lowering.kernels.host.code.builder import Operand as Integer
-    from convir.lowering.kernels.host.code.lanes import Lanes
+    from convir.lowering.kernels.host.code.elements.lanes import Lanes
 
 _STRAIGHT = 128
 """Multiply-adds that are written without a loop: it would cost less than a tenth of them."""

@@ -21,7 +21,7 @@ from convir.lowering.kernels.host.implicit_gemm.live_taps import live_taps
 
 if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.spec import Contraction
-    from convir.lowering.kernels.host.code.lanes import Lanes
+    from convir.lowering.kernels.host.code.elements.lanes import Lanes
 
 BLOCK_ROWS = 112
 """Rows of C in an item: each panel of weights that comes from the second-level cache serves them

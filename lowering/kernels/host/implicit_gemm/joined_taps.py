@@ -17,7 +17,7 @@ from convir.lowering.kernels.host.code.builder import (
     PTR,
     Function,
 )
-from convir.lowering.kernels.host.code.lanes import Lanes
+from convir.lowering.kernels.host.code.elements.lanes import Lanes
 from convir.lowering.kernels.host.code.tap_rows import TapRows
 from convir.lowering.kernels.host.code.tiles import BroadcastTile
 from convir.lowering.kernels.host.implicit_gemm.blocking import block

@@ -20,15 +20,19 @@ from convir.lowering.kernels.host.code.builder import (
     vector,
     zero,
 )
-from convir.lowering.kernels.host.code.halves import in_order, load_by_parity, split_vectors
+from convir.lowering.kernels.host.code.elements.halves import (
+    in_order,
+    load_by_parity,
+    split_vectors,
+)
 from convir.lowering.kernels.host.code.tiles import SLACK, BroadcastTile, DotTile, GroupTile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from convir.lowering.kernels.host.code.builder import Value
+    from convir.lowering.kernels.host.code.elements.lanes import Lanes
     from convir.lowering.kernels.host.code.fused_store import FusedStore
-    from convir.lowering.kernels.host.code.lanes import Lanes
     from convir.lowering.kernels.host.code.tiles import Tile
     from convir.lowering.kernels.host.implicit_gemm.zero_fills import ZeroFillStores
 

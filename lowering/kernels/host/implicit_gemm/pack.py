@@ -12,17 +12,17 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from convir.lowering.kernels.host.code.builder import I64, PTR, Function, Module, Value, zero
+from convir.lowering.kernels.host.code.elements.halves import split_vectors
+from convir.lowering.kernels.host.code.elements.pairs import operand_storage
+from convir.lowering.kernels.host.code.elements.storage import Storage
 from convir.lowering.kernels.host.code.entry import KERNEL_PARAMETERS
-from convir.lowering.kernels.host.code.halves import split_vectors
-from convir.lowering.kernels.host.code.pairs import operand_storage
-from convir.lowering.kernels.host.code.storage import Storage
 from convir.lowering.kernels.host.code.tiles import BroadcastTile, DotTile, GroupTile
 from convir.lowering.kernels.host.code.transpose import Square, pieces
 from convir.lowering.kernels.host.implicit_gemm.pack_taps import DEPTHS, TapPacking
 
 if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.spec import Contraction
-    from convir.lowering.kernels.host.code.lanes import Lanes
+    from convir.lowering.kernels.host.code.elements.lanes import Lanes
     from convir.lowering.kernels.host.code.tiles import Tile
     from convir.lowering.kernels.host.implicit_gemm.blocking import Blocking
 

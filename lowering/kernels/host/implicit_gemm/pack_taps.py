@@ -11,14 +11,14 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from convir.lowering.kernels.host.code.builder import PTR, Function, Module, Value, zero
-from convir.lowering.kernels.host.code.pairs import operand_storage
-from convir.lowering.kernels.host.code.storage import Storage
+from convir.lowering.kernels.host.code.elements.pairs import operand_storage
+from convir.lowering.kernels.host.code.elements.storage import Storage
 from convir.lowering.kernels.host.code.tiles import BroadcastTile
 from convir.lowering.kernels.host.code.transpose import pieces, transpose
 
 if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.spec import Contraction
-    from convir.lowering.kernels.host.code.lanes import Lanes
+    from convir.lowering.kernels.host.code.elements.lanes import Lanes
     from convir.lowering.kernels.host.implicit_gemm.blocking import Blocking
 
 MAX_TAPS = 64

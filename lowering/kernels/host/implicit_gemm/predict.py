@@ -17,7 +17,7 @@ from convir.lowering.kernels.host.traffic import (
 
 if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.spec import Contraction
-    from convir.lowering.kernels.host.code.lanes import Lanes
+    from convir.lowering.kernels.host.code.elements.lanes import Lanes
     from convir.lowering.kernels.host.implicit_gemm.blocking import Blocking
     from convir.lowering.kernels.host.target import CpuTarget
 

@@ -22,14 +22,14 @@ from convir.lowering.kernels.host.code.builder import (
     integers,
     zero,
 )
-from convir.lowering.kernels.host.code.storage import storage_of
+from convir.lowering.kernels.host.code.elements.storage import storage_of
 from convir.lowering.kernels.host.code.transpose import transpose
 
 if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.spec import Channels
+    from convir.lowering.kernels.host.code.elements.lanes import Lanes
+    from convir.lowering.kernels.host.code.elements.storage import Storage
     from convir.lowering.kernels.host.code.fused_store import FusedStore
-    from convir.lowering.kernels.host.code.lanes import Lanes
-    from convir.lowering.kernels.host.code.storage import Storage
 
 
 @dataclass(frozen=True)

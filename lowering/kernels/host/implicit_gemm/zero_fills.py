@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.host.code.builder import Operand
-    from convir.lowering.kernels.host.code.lanes import Lanes
+    from convir.lowering.kernels.host.code.elements.lanes import Lanes
     from convir.lowering.kernels.host.implicit_gemm.blocking import Blocking
     from convir.lowering.kernels.host.implicit_gemm.row_tables import PhaseTables
 

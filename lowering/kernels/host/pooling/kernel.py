@@ -24,8 +24,8 @@ from convir.lowering.kernels.host.code.builder import (
     vector,
 )
 from convir.lowering.kernels.host.code.combine import combine, identity
+from convir.lowering.kernels.host.code.elements.lanes import Lanes
 from convir.lowering.kernels.host.code.entry import KERNEL_PARAMETERS
-from convir.lowering.kernels.host.code.lanes import Lanes
 from convir.lowering.kernels.host.code.scalar_steps import write_steps
 
 if TYPE_CHECKING:

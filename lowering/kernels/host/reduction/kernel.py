@@ -26,8 +26,8 @@ from convir.lowering.kernels.host.code.builder import (
     Module,
     Value,
 )
+from convir.lowering.kernels.host.code.elements.lanes import Lanes
 from convir.lowering.kernels.host.code.entry import KERNEL_PARAMETERS
-from convir.lowering.kernels.host.code.lanes import Lanes
 from convir.lowering.kernels.host.reduction.row_code import RowCode
 from convir.lowering.kernels.host.reduction.slots import Slots
 

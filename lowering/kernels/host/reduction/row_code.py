@@ -18,8 +18,8 @@ from convir.lowering.bodies.rows.program import (
 )
 from convir.lowering.kernels.host.code.builder import Value, mask, vector
 from convir.lowering.kernels.host.code.combine import across, combine, identity, widened
+from convir.lowering.kernels.host.code.elements.storage import Storage
 from convir.lowering.kernels.host.code.scalar_steps import constant, write_step
-from convir.lowering.kernels.host.code.storage import Storage
 from convir.lowering.kernels.host.reduction.kept import kept_by
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from convir.lowering.bodies.rows.program import Access, RowProgram, Store
     from convir.lowering.kernels.host.code.builder import Function
-    from convir.lowering.kernels.host.code.lanes import Lanes
+    from convir.lowering.kernels.host.code.elements.lanes import Lanes
     from convir.lowering.kernels.host.reduction.slots import Slot, Slots
 
 CHUNK, COLUMN_CHUNK = 4, 16

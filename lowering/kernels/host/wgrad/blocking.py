@@ -7,8 +7,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from convir.lowering.bodies.contraction.spec import Channels
-from convir.lowering.kernels.host.code.lanes import Lanes
-from convir.lowering.kernels.host.code.pairs import takes_pairs_of_pixels
+from convir.lowering.kernels.host.code.elements.lanes import Lanes
+from convir.lowering.kernels.host.code.elements.pairs import takes_pairs_of_pixels
 from convir.lowering.kernels.host.code.tiles import (
     KEPT_CHOICES,
     LATENCY_CHAINS,

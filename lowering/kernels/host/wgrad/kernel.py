@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from convir.lowering.bodies.contraction.spec import Contraction
-    from convir.lowering.kernels.host.code.lanes import Lanes
+    from convir.lowering.kernels.host.code.elements.lanes import Lanes
     from convir.lowering.kernels.host.wgrad.blocking import WeightBlocking
 
 ENTRY = "contract_weights"

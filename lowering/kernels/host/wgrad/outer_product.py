@@ -25,7 +25,7 @@ from convir.lowering.kernels.host.wgrad.paired_rows import BF16_BYTES, joined_ve
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from convir.lowering.kernels.host.code.lanes import Lanes
+    from convir.lowering.kernels.host.code.elements.lanes import Lanes
     from convir.lowering.kernels.host.wgrad.blocking import WeightBlocking
     from convir.lowering.kernels.host.wgrad.paired_rows import PairedRows
 

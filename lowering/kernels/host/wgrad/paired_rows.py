@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from convir.lowering.kernels.host.code.builder import I64, LINE_BYTES, PTR, Function
-from convir.lowering.kernels.host.code.pairs import joined
+from convir.lowering.kernels.host.code.elements.pairs import joined
 
 if TYPE_CHECKING:
     from convir.lowering.kernels.host.code.builder import Module, Operand, Value
-    from convir.lowering.kernels.host.code.lanes import Lanes
+    from convir.lowering.kernels.host.code.elements.lanes import Lanes
 
 BF16_BYTES = 2
 

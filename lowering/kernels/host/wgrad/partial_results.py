@@ -7,14 +7,14 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from convir.lowering.kernels.host.code.builder import I64, LINE_BYTES, PTR, Function, Module, Value
+from convir.lowering.kernels.host.code.elements.storage import Storage
 from convir.lowering.kernels.host.code.entry import KERNEL_PARAMETERS
-from convir.lowering.kernels.host.code.storage import Storage
 from convir.lowering.kernels.host.code.tiles import BroadcastTile, GroupTile
 from convir.lowering.kernels.host.code.transpose import pieces
 
 if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.spec import Contraction
-    from convir.lowering.kernels.host.code.lanes import Lanes
+    from convir.lowering.kernels.host.code.elements.lanes import Lanes
     from convir.lowering.kernels.host.wgrad.blocking import WeightBlocking
 
 ENTRY = "add_parts"

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from convir.lowering.kernels.host.code.builder import I64, PTR, Function, Module, integers, value
-from convir.lowering.kernels.host.code.lanes import Lanes
-from convir.lowering.kernels.host.code.storage import Storage
+from convir.lowering.kernels.host.code.elements.lanes import Lanes
+from convir.lowering.kernels.host.code.elements.storage import Storage
 from convir.lowering.kernels.host.code.tiles import MAX_ROWS, Shape, choose
 from convir.lowering.kernels.host.code.transpose import pieces, transpose
 from convir.lowering.kernels.host.target import target

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from convir.frontends.emitter import shape_of
-from convir.frontends.onnx.ops import activation, arithmetic, convolution, matrix, pooling, shape
+from convir.frontends.onnx.ops import activation, arithmetic, convolution, matrix, pooling
 from convir.frontends.onnx.ops.convolution import BIAS, WEIGHTS, forward
-from convir.frontends.onnx.ops.integer_sums import (
+from convir.frontends.onnx.ops.quantized.integer_sums import (
     Quantised,
     added,
     bytes_of,
@@ -30,6 +30,7 @@ from convir.frontends.onnx.ops.integer_sums import (
     totals,
     zero_added,
 )
+from convir.frontends.onnx.ops.shapes import shape
 from convir.frontends.onnx.steps import Steps
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from convir.lowering.kernels.host.code.builder import Function, Value, vector
 from convir.lowering.kernels.host.code.tiles import GroupTile
 
 if TYPE_CHECKING:
-    from convir.lowering.kernels.host.code.lanes import Lanes
+    from convir.lowering.kernels.host.code.elements.lanes import Lanes
     from convir.lowering.kernels.host.code.tiles import Tile
 
 

@@ -14,7 +14,7 @@ from cpu_instructions import bf16_dot, emulated
 
 from convir.dialects.conv.windows import Window
 from convir.lowering.bodies.contraction.convolution import Convolution, Layouts
-from convir.lowering.kernels.host.code.pairs import paired, takes_pairs
+from convir.lowering.kernels.host.code.elements.pairs import paired, takes_pairs
 from convir.lowering.kernels.host.registry import plan_contraction
 from convir.lowering.kernels.host.target import HOST, X86_64_V4, X86_64_V4_BF16, target
 from convir.lowering.kernels.host.wgrad.blocking import lanes_of

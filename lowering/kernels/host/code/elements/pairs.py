@@ -16,12 +16,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from convir.lowering.kernels.host.code.builder import Function, Value, vector
-from convir.lowering.kernels.host.code.quads import QUAD, JoinedQuads, SignedBytes
-from convir.lowering.kernels.host.code.storage import Storage
+from convir.lowering.kernels.host.code.elements.quads import QUAD, JoinedQuads, SignedBytes
+from convir.lowering.kernels.host.code.elements.storage import Storage
 
 if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.spec import Contraction, StorageType
-    from convir.lowering.kernels.host.code.lanes import Lanes
+    from convir.lowering.kernels.host.code.elements.lanes import Lanes
     from convir.lowering.kernels.host.target import CpuTarget
 
 

@@ -20,9 +20,9 @@ from convir.frontends.elements import MEMORY, constant
 from convir.frontends.emitter import element_of, shape_of
 from convir.frontends.onnx.call import Dequantised
 from convir.frontends.onnx.ops.convolution import forward
-from convir.frontends.onnx.ops.integer_layers import Layer, layer_of_integers
-from convir.frontends.onnx.ops.integer_sums import bytes_of, held, real_of, stored
 from convir.frontends.onnx.ops.matrix import matrix_product
+from convir.frontends.onnx.ops.quantized.integer_layers import Layer, layer_of_integers
+from convir.frontends.onnx.ops.quantized.integer_sums import bytes_of, held, real_of, stored
 from convir.frontends.onnx.steps import Steps
 from convir.frontends.scalar_functions import converted, rounded, wide_of
 

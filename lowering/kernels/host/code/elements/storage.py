@@ -16,7 +16,7 @@ from convir.lowering.kernels.host.code.builder import Value, vector
 if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.spec import StorageType
     from convir.lowering.kernels.host.code.builder import Function
-    from convir.lowering.kernels.host.code.lanes import Lanes
+    from convir.lowering.kernels.host.code.elements.lanes import Lanes
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.host.code.builder import Value, mask, vector, zero
-from convir.lowering.kernels.host.code.dot_of_bytes import dot_of_bytes
-from convir.lowering.kernels.host.code.widen import widened
+from convir.lowering.kernels.host.code.elements.dot_of_bytes import dot_of_bytes
+from convir.lowering.kernels.host.code.elements.widen import widened
 from convir.lowering.kernels.host.target import AVX512_BF16
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from convir.lowering.kernels.host.code.builder import Function, Value, vector
-from convir.lowering.kernels.host.code.storage import Storage
+from convir.lowering.kernels.host.code.elements.storage import Storage
 
 if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.spec import Contraction

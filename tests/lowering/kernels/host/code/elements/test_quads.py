@@ -12,7 +12,7 @@ from host_contractions import runs_here
 
 from convir.dialects.conv.windows import Window
 from convir.lowering.bodies.contraction.convolution import Convolution, Layouts
-from convir.lowering.kernels.host.code.quads import in_quads, takes_quads
+from convir.lowering.kernels.host.code.elements.quads import in_quads, takes_quads
 from convir.lowering.kernels.host.registry import plan_contraction
 from convir.lowering.kernels.host.target import (
     HOST,

@@ -1,0 +1,1 @@
+"""Element types in registers: how they are loaded, widened, paired and stored."""
