@@ -31,6 +31,9 @@ class Constants:
     """A factor of the cycles of FMA units."""
     rate: float = 96.38
     """Bytes per cycle of a multiprocessor from L2."""
+    transposed: float = 2.0
+    """A factor of TF32's rate where the reduction is not contiguous in an operand: `wgmma` does not
+    take it, `mma.sync` has half of its rate."""
     unaligned: float = 8.573
     """A factor of steps whose rows are not aligned to 16 bytes."""
     tile: float = 349.1
@@ -64,6 +67,8 @@ class Work:
     rate: str
     bytes: int
     is_aligned: bool
+    is_transposed: bool
+    """Whether the reduction is not contiguous in one operand or both."""
     traffic: Traffic
 
 
@@ -101,6 +106,7 @@ def work(spec: Contraction, epilogue: Epilogue) -> Work:
         rate,
         size,
         all(line * size % 16 == 0 for line in lines),
+        spec.result == "B" or spec.a.stride != 1 or spec.b.in_channel_stride != 1,
         traffic_of(spec, epilogue),
     )
 
@@ -118,7 +124,8 @@ def _tile_time(work: Work, target: Target, k: Constants, tm: int, tn: int) -> fl
     steps = ceil(work.k / line)
     rate = target.tensor_rate(work.rate)
     if rate is not None:
-        multiplied = k.multiply * tm * tn * line / rate
+        slower = k.transposed if work.rate == "tf32" and work.is_transposed else 1.0
+        multiplied = k.multiply * slower * tm * tn * line / rate
     else:
         fma_rate = target.f64_rate if work.rate == "f64" else target.fma_rate
         multiplied = k.fma * tm * tn * line / fma_rate
