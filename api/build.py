@@ -133,6 +133,7 @@ class Build:
         )
         if not any(DYNAMIC_SIZE in spec.shape for spec in inputs):
             return None
+        self.source.settle()
         return Signature(inputs, outputs, self.function)
 
     def copy(self) -> ModuleOp:
@@ -183,6 +184,7 @@ class Build:
             self._blame(passes)
             raise
         program = read_program(module, self.function)
+        self.source.settle()
         if self.device.kind == HOST:
             self._require_memory(program)
         return program
@@ -199,6 +201,7 @@ class Build:
 
         module = self.copy()
         apply_passes(new_context(), module, self.passes, verify_each=False)
+        self.source.settle()
         return tunable(module, self.device.gpu)
 
     def computes_with_batch(self, arguments: Sequence[int]) -> Refusal | None:

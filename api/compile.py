@@ -145,7 +145,10 @@ def compile(
         allow_tf32,
         progress,
     )
-    compiled = job.compile()
+    try:
+        compiled = job.compile()
+    finally:
+        job.source.forget()
     if isinstance(compiled, Executable):
         return compiled
     job = replace(job, source=job.source.kept())
@@ -160,11 +163,12 @@ def _compiling() -> Generator[None]:
     what is left of the IR goes with a later collection."""
     from convir.analysis.structural_keys import forget_bodies  # noqa: PLC0415  (bring xDSL along)
     from convir.dialects.compat.startup import quick_imports  # noqa: PLC0415
+    from convir.dialects.conv.held_elements import holding_elements  # noqa: PLC0415
 
     collects = gc.isenabled()
     gc.disable()
     try:
-        with quick_imports():
+        with quick_imports(), holding_elements():
             _import_compiler()
             yield
     finally:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from convir.frontends.onnx.files import external_files, located
+from convir.frontends.onnx.files import external_files, located, parse_model
 from convir.frontends.sources import (
     TEXT_NAME,
     SourceKind,
@@ -27,6 +27,7 @@ from convir.runtime.cache.program_entry import ModelFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from concurrent.futures import Future
 
     from xdsl.dialects.builtin import ModuleOp
 
@@ -43,6 +44,10 @@ _ESCAPE = re.compile(rb"\\(?:([0-9A-Fa-f]{2})|(.))")
 _LETTERS = {b"n": b"\n", b"t": b"\t"}
 
 
+def _is_settled() -> None:
+    """Nothing can be otherwise."""
+
+
 @dataclass(frozen=True)
 class Source:
     """One thing to compile."""
@@ -56,6 +61,11 @@ class Source:
     """A verified module that nobody else holds. Raises DiagnosticError where there is none."""
     open: OpenModel | None = None
     """What it is before the sizes of its inputs are known; None where they are, or never are."""
+    settle: Callable[[], None] = _is_settled
+    """To be called before anybody keeps what was made of the module: raises DiagnosticError where
+    its files were written meanwhile, which is found out while passes run."""
+    forget: Callable[[], None] = _is_settled
+    """Let go of what was read beside the module."""
 
     def kept(self) -> Source:
         """The same, whatever its caller does with it later."""
@@ -229,33 +239,67 @@ def _onnx(given: Any, shapes: Shapes, values: Mapping[str, Any]) -> Source:
         opened = OpenModel(given, shapes, values)
         return Source("<model>", None, lambda: read_onnx(given, shapes, values), opened)
     path = Path(given)
-    files = _onnx_files(path)
+    parsed: list[Any] = []
+    files = _onnx_files(path, parsed.append)
     known = [
         (name, array.dtype.str, array.shape, array.tobytes())
         for name, array in ((name, np.asarray(values[name])) for name in sorted(values))
     ]
     asked = repr(("onnx", [*map(_spelled, shapes)], known)).encode()
 
+    looks: list[Future[bytes | None]] = []
+
     def read() -> ModuleOp:
-        module = read_onnx(path, shapes, values)
-        return _unchanged(module, path, files, _onnx_files(path))
+        module = read_onnx(path, shapes, values, parsed.pop() if parsed else None)
+        looks.append(_in_background(lambda: _onnx_files(path, threads=1)))
+        return module
+
+    def settle() -> None:
+        while looks:
+            now = looks.pop().result()
+            if files is not None and files != now:
+                raise _written(path, "while it was compiled")
 
     content = None if files is None else asked + files
-    return Source(str(path), content, read, OpenModel(path, shapes, values, files))
+    opened = OpenModel(path, shapes, values, files)
+    return Source(str(path), content, read, opened, settle, parsed.clear)
 
 
-def _onnx_files(path: Path) -> bytes | None:
-    """The digests of all files of a model; None where one cannot be read."""
+def _in_background(work: Callable[[], bytes | None]) -> Future[bytes | None]:
+    """What `work` gives, of a thread of its own."""
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  (few need it)
+
+    pool = ThreadPoolExecutor(1, "convir-digest")
     try:
-        digest = digest_of_file(path)
+        return pool.submit(work)
+    finally:
+        pool.shutdown(wait=False)
+
+
+def _onnx_files(
+    path: Path, parsed: Callable[[Any], None] | None = None, threads: int | None = None
+) -> bytes | None:
+    """The digests of all files of a model; None where one cannot be read.
+
+    Args:
+        path: of the model.
+        parsed: is given the model, where finding its files took parsing it.
+        threads: how many digest a file; None for all cores.
+    """
+    try:
+        digest = digest_of_file(path, threads)
         key = files_key(digest)
         if key is None:
             return None
         files = load_program(key)
         if not isinstance(files, ModelFiles):
-            files = ModelFiles(external_files(path))
+            model = parse_model(path)
+            files = ModelFiles(external_files(model))
             store_program(key, files)
-        parts = [(name, digest_of_file(located(path.parent, name))) for name in files.names]
+            if parsed is not None:
+                parsed(model)
+        found = [(name, located(path.parent, name)) for name in files.names]
+        parts = [(name, digest_of_file(file, threads)) for name, file in found]
     except Exception:
         return None
     return repr((digest, parts)).encode()

@@ -24,6 +24,7 @@ from xdsl.dialects.builtin import (
 )
 
 from convir.dialects.conv.constant import BlobAttr, ConstantOp, digest_of
+from convir.dialects.conv.held_elements import hold
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,7 +92,9 @@ def constant(array: Array, file: str, key: str | None) -> Operation:
     tensor_type: Any = TensorType(element, array.shape)  # `data` has one dimension or more
     bits = data.reshape(-1).view(np.uint8)
     if data.size > INLINE_ELEMENTS and file != MEMORY and key is not None:
-        return ConstantOp(BlobAttr(file, key, digest_of(bits.data)), tensor_type)
+        digest = digest_of(bits.data)
+        hold(digest, data)
+        return ConstantOp(BlobAttr(file, key, digest), tensor_type)
     dense = DenseIntOrFPElementsAttr(
         cast("TensorType[IntegerType]", tensor_type), BytesAttr(bits.tobytes())
     )

@@ -166,15 +166,18 @@ def read_line(line: str) -> ModuleOp:
         raise DiagnosticError(wrong) from error
 
 
-def read_onnx(given: Any, shapes: Shapes, values: Mapping[str, Any] | None = None) -> ModuleOp:
+def read_onnx(
+    given: Any, shapes: Shapes, values: Mapping[str, Any] | None = None, parsed: Any = None
+) -> ModuleOp:
     """The module of an ONNX model, or of a file of one, in which the inputs `values` are constants.
+    `parsed` is the `ModelProto` of the file, where somebody has it.
 
     Raises:
         DiagnosticError: it cannot be imported.
     """
     from convir.frontends.onnx.importer import import_model  # noqa: PLC0415  (as above)
 
-    return import_model(given, shapes=shapes, values=values)
+    return import_model(given, shapes=shapes, values=values, parsed=parsed)
 
 
 def read_nam(path: Path, frames: int, room: int, size: float) -> ModuleOp:

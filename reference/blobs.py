@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import numpy as np
 
 from convir.dialects.conv.constant import BlobAttr, digest_of, parse_range_key
+from convir.dialects.conv.held_elements import held
 from convir.reference.dtypes import (
     BFLOAT16,
     Array,
@@ -90,6 +91,11 @@ def read_blob(blob: BlobAttr, shape: Sequence[int], dtype: DType) -> Array:
         BlobError: the file or the tensor in it is missing, has another shape or dtype, or other
             elements than its digest says.
     """
+    kept = held(blob.digest.data)
+    if kept is not None and kept.shape == tuple(shape) and kept.dtype == dtype:
+        kept = kept.view()
+        kept.flags.writeable = False
+        return cast("Array", kept)
     path = Path(blob.file.data)
     try:
         return _read_blob(blob, path, shape, dtype)

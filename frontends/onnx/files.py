@@ -24,8 +24,8 @@ def located(folder: Path, name: str) -> Path:
     return path
 
 
-def external_files(path: Path) -> tuple[str, ...]:
-    """The further files that hold tensors of a model, as the model spells them: relative to it.
+def parse_model(path: Path) -> Any:
+    """The `ModelProto` of a file, without what lies in further files.
 
     Raises:
         OnnxError: the package onnx is missing.
@@ -33,7 +33,11 @@ def external_files(path: Path) -> tuple[str, ...]:
     """
     from convir.frontends.onnx.errors import onnx_library  # noqa: PLC0415  (brings xDSL along)
 
-    model = onnx_library("onnx", str(path)).load(path, load_external_data=False)
+    return onnx_library("onnx", str(path)).load(path, load_external_data=False)
+
+
+def external_files(model: Any) -> tuple[str, ...]:
+    """The further files that hold tensors of a model, as the model spells them: relative to it."""
     found = {
         entry.value
         for tensor in _tensors(model.graph)

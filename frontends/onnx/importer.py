@@ -50,6 +50,7 @@ def import_model(
     shapes: Sequence[Sequence[int] | None] = (),
     sizes: Mapping[str, int] | None = None,
     values: Mapping[str, Array] | None = None,
+    parsed: Any = None,
 ) -> ModuleOp:
     """The module of an ONNX model: `@main` takes the graph's inputs and returns its outputs.
 
@@ -59,11 +60,12 @@ def import_model(
         sizes: the size of each named dimension that the model leaves open, such as `batch`.
         values: inputs that become constants, by name, such as the operand of a Reshape; they are
             no arguments of the function.
+        parsed: the `ModelProto` of a file, where it was parsed already.
 
     Raises:
         OnnxError: the model cannot be read, a size is open, or a node is not supported.
     """
-    model = read_model(source)
+    model = read_model(source, parsed)
     fixed = _fixed(model, values or {})
     inputs = tuple(port for port in model.inputs if port.name not in fixed)
     model = replace(model, inputs=inputs, constants={**model.constants, **fixed})

@@ -91,8 +91,8 @@ class Model:
     outputs: tuple[Port, ...]
 
 
-def read_model(source: str | Path | Any) -> Model:
-    """The model in a file, or a `ModelProto`.
+def read_model(source: str | Path | Any, parsed: Any = None) -> Model:
+    """The model in a file, which somebody may have `parsed` to a `ModelProto`; or a `ModelProto`.
 
     Raises:
         OnnxError: the package onnx is missing, the file is not a model, or holds what no version
@@ -101,6 +101,8 @@ def read_model(source: str | Path | Any) -> Model:
     if not isinstance(source, str | Path):
         return _model(source, MEMORY)
     file = str(source)
+    if parsed is not None:
+        return _model(parsed, file)
     onnx = onnx_library("onnx", file)
     try:
         proto = onnx.load(file, load_external_data=False)

@@ -25,6 +25,13 @@ _PACKED_BITS = {
 }
 """Bits of the element types that share bytes."""
 
+_NATIVE = {
+    **{"FLOAT": "<f4", "DOUBLE": "<f8", "FLOAT16": "<f2", "BOOL": "?"},
+    **{f"INT{bits}": f"<i{bits // 8}" for bits in (8, 16, 32, 64)},
+    **{f"UINT{bits}": f"<u{bits // 8}" for bits in (8, 16, 32, 64)},
+}
+"""The element types that NumPy has, as a file spells them."""
+
 _LISTS = (
     *("float_data", "double_data", "string_data"),
     *("int32_data", "int64_data", "uint64_data"),
@@ -52,16 +59,19 @@ class TensorReader:
         """
         where = owner or f"tensor '{proto.name}'"
         try:
-            self._check(proto)
-            array = self._to_array(proto)
+            data = self._check(proto)
+            array = self._to_array(proto) if data is None else data
         except (OSError, TypeError, ValueError) as error:
             raise OnnxError(self._file, f"{where}: {error}") from error
         if array.dtype == np.bool_ and array.size and array.view(np.uint8).max() > 1:
             raise OnnxError(self._file, f"{where}: holds a bool that is neither 0 nor 1")
         return array
 
-    def _check(self, proto: Any) -> None:
+    def _check(self, proto: Any) -> Array | None:
         """Compare what a tensor declares with what there is of it, and load what lies elsewhere.
+
+        Returns:
+            The elements, where they are the bytes that there are.
 
         Raises:
             ValueError: they differ.
@@ -82,16 +92,20 @@ class TensorReader:
         if others:
             raise ValueError(f"is of type {kind}, but has {others[0]}")
         if proto.HasField("raw_data"):
-            have = len(proto.raw_data)
+            data = proto.raw_data  # a copy, each time that it is asked for
+            have = len(data)
             if have != expected or kind == "STRING" or len(getattr(proto, field)):
                 raise ValueError(f"{kind}{list(shape)} takes {expected} bytes, its data has {have}")
-            return
+            if kind not in _NATIVE or proto.HasField("segment"):
+                return None
+            return np.frombuffer(data, _NATIVE[kind]).reshape(shape)
         numbers = len(getattr(proto, field))
         expected = _entries(kind, count)
         if numbers != expected:
             raise ValueError(
                 f"{kind}{list(shape)} takes {expected} numbers, its data has {numbers}"
             )
+        return None
 
     def _dtype(self, proto: Any) -> np.dtype[Any]:
         return np.dtype(self._helper.tensor_dtype_to_np_dtype(proto.data_type))

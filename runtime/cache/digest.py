@@ -38,8 +38,12 @@ def digest_of(content: bytes | memoryview) -> bytes:
     return _joined(len(content), reader)
 
 
-def digest_of_file(path: Path) -> str:
+def digest_of_file(path: Path, threads: int | None = None) -> str:
     """The digest, in hexadecimal, of what a file holds: all of it is read, each time.
+
+    Args:
+        path: of the file.
+        threads: how many read it at once; None for as many as there are cores.
 
     Raises:
         OSError: it cannot be read, or is not a regular file: a pipe has no end.
@@ -53,13 +57,17 @@ def digest_of_file(path: Path) -> str:
             memory = memoryview(bytearray(min(size, PIECE_BYTES)))
             return lambda begin: memory[: os.preadv(handle, [memory], begin)]
 
-        return _joined(size, reader).hex()
+        return _joined(size, reader, threads).hex()
 
 
-def _joined(size: int, reader: Callable[[], Callable[[int], memoryview]]) -> bytes:
-    """The digest of `size` bytes; `reader` gives what reads the piece at a byte, for one thread."""
+def _joined(
+    size: int, reader: Callable[[], Callable[[int], memoryview]], most: int | None = None
+) -> bytes:
+    """The digest of `size` bytes; `reader` gives what reads the piece at a byte, for one thread,
+    of `most` at most."""
     begins = range(0, size, PIECE_BYTES)
-    threads = min(available_cores(), len(begins)) if len(begins) >= _MIN_SHARED_PIECES else 1
+    threads = min(most or available_cores(), len(begins))
+    threads = threads if len(begins) >= _MIN_SHARED_PIECES else 1
     digests = [b""] * len(begins)
 
     def work(first: int) -> None:

@@ -133,6 +133,21 @@ def test_a_model_that_is_written_meanwhile_is_refused(
         host(path)
 
 
+def test_a_model_is_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "net.onnx"
+    expected = save(path)
+    parsed: list[object] = []
+    parse = onnx.load
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        parsed.append(arguments)
+        return parse(*arguments, **options)
+
+    monkeypatch.setattr(onnx, "load", counted)
+    np.testing.assert_array_equal(host(path)(X), expected)
+    assert len(parsed) == 1
+
+
 def test_a_warm_process_imports_neither_compiler_nor_onnx(tmp_path: Path) -> None:
     path = tmp_path / "net.onnx"
     expected = save(path)
