@@ -175,7 +175,7 @@ class Build:
             if outlined is not None and isinstance(done, OutlineKernelsPass):
                 outlined(module)
 
-        module = self.copy()
+        module = self.copy() if entry is not None else self._taken()
         try:
             apply_passes(new_context(), module, passes, verify_each=False)
             PassPipeline(lowering, callback=behind).apply(new_context(), module)
@@ -211,6 +211,15 @@ class Build:
             return Refusal("its sizes are known")
         return computes_with(entry, {(number, 0) for number in arguments})
 
+    def _taken(self) -> ModuleOp:
+        """As `copy`, but nobody reads the module again, unless the source is read again."""
+        module = self.module
+        if [op.sym_name.data for op in module.ops if isinstance(op, FuncOp)] != [self.function]:
+            return self.copy()
+        for name in ("read", "module"):
+            self.__dict__.pop(name, None)
+        return module
+
     def _require_memory(self, program: Program) -> None:
         """Refuse a program whose temporaries and results this machine has no memory for.
 
@@ -218,8 +227,10 @@ class Build:
             DiagnosticError: it has none; located at the function.
         """
         size = program.arena_bytes + sum(spec.nbytes for spec in program.outputs)
+        if size <= memory_bytes():
+            return
         entry = SymbolTable.lookup_symbol(self.module, self.function)
-        if entry is not None and size > memory_bytes():
+        if entry is not None:
             message = (
                 f"'{self.function}' takes {size} bytes, more than the {memory_bytes()} of memory"
             )

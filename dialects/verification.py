@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     _Signature = tuple[object, ...]
 
 _SELF_CONTAINED_DIALECTS = frozenset(("arith", "math", "tensor"))
-_GRAPH_REGION_DIALECTS = frozenset(("builtin", "hw"))
+GRAPH_REGION_DIALECTS = frozenset(("builtin", "hw"))
 """Dialects whose regions order nothing: a value may stand after its use."""
 
 
@@ -147,7 +147,7 @@ class _Walk:
         _check_terminators(op, region)
         if op.has_trait(SymbolTable, value_if_unregistered=False):
             _check_symbols(region)
-        if isinstance(op, UnregisteredOp) or op.dialect_name() in _GRAPH_REGION_DIALECTS:
+        if isinstance(op, UnregisteredOp) or op.dialect_name() in GRAPH_REGION_DIALECTS:
             self._visit_unordered(region.blocks, seen=region.blocks)
             return
         if entry.next_block is None:

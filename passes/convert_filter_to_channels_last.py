@@ -37,6 +37,7 @@ from convir.passes.builders.kinds import WalkerOfKinds
 from convir.passes.builders.structured_rebuild import rebuilt
 from convir.passes.builders.tensor_builder import TensorBuilder, element_type_of
 from convir.passes.manager import remarks
+from convir.passes.manager.fixpoint import leaves_unchanged
 
 if TYPE_CHECKING:
     from xdsl.context import Context
@@ -207,4 +208,5 @@ class ConvertFilterToChannelsLastPass(ModulePass):
             raise PassFailedException(f"filter-layout is {known}, not '{self.filter_layout}'")
         pattern = TransposeFilter(self.filter_layout)
         walker = WalkerOfKinds(pattern, apply_recursively=False, kinds=(LinalgStructuredOperation,))
-        walker.rewrite_module(op)
+        if not walker.rewrite_module(op):
+            leaves_unchanged(op)

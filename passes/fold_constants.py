@@ -37,6 +37,7 @@ from convir.dialects.compat.parsing.literals import dense_from_bytes
 from convir.dialects.conv.constant import ConstantOp
 from convir.dialects.diagnostics import DiagnosticError
 from convir.passes.manager import remarks
+from convir.passes.manager.fixpoint import leaves_unchanged
 from convir.passes.manager.quantities import bytes_text
 
 if TYPE_CHECKING:
@@ -179,7 +180,8 @@ def stored(array: Any, op: Operation) -> ConstantOp:
     return constant
 
 
-def _fold(block: Block, max_bytes: int) -> None:
+def _fold(block: Block, max_bytes: int) -> bool:
+    """Fold what `block` computes from constants; returns whether anything changed."""
     constants = _Constants(block)
     wanted = set(constants.to_store)
     refusals: dict[Operation, Refusal] = {}
@@ -202,6 +204,7 @@ def _fold(block: Block, max_bytes: int) -> None:
             counts[op] = sum(source.name not in _CHEAP for source in new)
             computed |= dict.fromkeys(new)
     arrays = _evaluated(list(computed), counts)
+    changed = False
     for op in constants.to_store:
         array = refusals.get(op) or arrays.pop(op)
         if isinstance(array, Refusal):
@@ -214,9 +217,12 @@ def _fold(block: Block, max_bytes: int) -> None:
         )
         Rewriter.insert_op(constant, InsertPoint.before(op))
         op.results[0].replace_all_uses_with(constant.result)
+        changed = True
     for op in reversed(constants.ops):
         if op in constants.known and all(result.first_use is None for result in op.results):
             Rewriter.erase_op(op)
+            changed = True
+    return changed
 
 
 def _evaluated(ops: Sequence[Operation], wanted: Container[Operation]) -> dict[Operation, Any]:
@@ -248,6 +254,9 @@ class FoldConstantsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run on every function with one block."""
+        changed = False
         for function in list(op.walk()):
             if isinstance(function, func.FuncOp) and len(function.body.blocks) == 1:
-                _fold(function.body.block, self.max_bytes)
+                changed |= _fold(function.body.block, self.max_bytes)
+        if not changed:
+            leaves_unchanged(op)

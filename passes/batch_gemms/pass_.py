@@ -34,6 +34,7 @@ from convir.passes.batch_gemms.match import samples_of_chain, samples_of_loop
 from convir.passes.batch_gemms.rewrite import Batcher
 from convir.passes.builders.kinds import of_kinds
 from convir.passes.manager import remarks
+from convir.passes.manager.fixpoint import leaves_unchanged
 from convir.passes.manager.option_checks import check_workspace, costs_of
 
 if TYPE_CHECKING:
@@ -142,22 +143,26 @@ class BatchGemmsPass(ModulePass):
         """
         check_workspace(self.workspace_bytes)
         costs = costs_of(self.costs)
+        changed = False
         for loop in [*of_kinds(op.walk(), scf.ForOp)][::-1]:
-            self._batch(samples_of_loop(loop), loop, costs)
+            changed |= self._batch(samples_of_loop(loop), loop, costs)
         for last in [*of_kinds(op.walk(), tensor.InsertSliceOp)]:
             if last.parent is not None and not _continues(last):
-                self._batch(samples_of_chain(last), last, costs)
+                changed |= self._batch(samples_of_chain(last), last, costs)
+        if not changed:
+            leaves_unchanged(op)
 
-    def _batch(self, samples: Samples | Refusal, root: Operation, costs: MachineCosts) -> None:
+    def _batch(self, samples: Samples | Refusal, root: Operation, costs: MachineCosts) -> bool:
         plan = (
             samples
             if isinstance(samples, Refusal)
             else plan_batch(samples, root, costs, self.workspace_bytes)
         )
         if isinstance(plan, NoMatch):
-            return
+            return False
         if isinstance(plan, Refusal):
             remarks.refused(self.name, root, plan.reason)
-            return
+            return False
         remarks.fired(self.name, root, plan.reason)
         _carry_out(plan, root)
+        return True

@@ -190,17 +190,23 @@ class RewriteReaders(RewritePattern):
     decided: set[Operation] = field(default_factory=set[Operation])
     """The ops of every scatter that a contraction reads."""
 
-    def rewrite_module(self, module: ModuleOp) -> None:
-        """Rewrite all of `module`; say of every scatter that is left why."""
+    def rewrite_module(self, module: ModuleOp) -> bool:
+        """Rewrite all of `module`; say of every scatter that is left why.
+
+        Returns:
+            Whether anything changed.
+        """
         insertions = of_kinds(module.walk(), tensor.InsertSliceOp)
         scatters = [op for op in insertions if is_strided(op)]
-        WalkerOfKinds(self, kinds=(LinalgStructuredOperation,)).rewrite_module(module)
+        walker = WalkerOfKinds(self, kinds=(LinalgStructuredOperation,))
+        changed = walker.rewrite_module(module)
         for op in scatters:
             if op.parent is None or op in self.decided:
                 continue
             into_zeros = is_zero(op.dest)
             why = "no contraction reads it" if into_zeros else "it is not inserted into zeros"
             remarks.refused(self.pass_name, op, why)
+        return changed
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         """Rewrite `op` if it reduces over a scatter."""

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from xdsl.dialects.builtin import UnregisteredOp
 from xdsl.folder import Folder
 from xdsl.ir import Operation
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint
 
 from convir.analysis.effects import Effects
+from convir.dialects.verification import GRAPH_REGION_DIALECTS
 from convir.passes.dce import eliminate_dead_code
 
 if TYPE_CHECKING:
@@ -46,8 +48,9 @@ class GreedyRewriter:
         changed = False
         for number in range(MAX_SWEEPS):
             swept = self._sweep(root)
-            # What is dead is gone since the sweep before, unless this one has changed anything.
-            if swept or number == 0:
+            # Where no value is computed from itself and nothing branches, a sweep that changes
+            # nothing has met all that is dead.
+            if swept or (number == 0 and any(map(_hides_dead_ops, root.walk()))):
                 swept |= eliminate_dead_code(root, self._effects)
             if not swept:
                 break
@@ -56,18 +59,20 @@ class GreedyRewriter:
 
     def _sweep(self, root: Operation) -> bool:
         """Look at every operation once, and again at those that a rewrite may have changed."""
-        for op in root.walk(reverse=True, region_first=True):
-            if op is not root:
-                self._push(op)
+        stack = self._stack
+        stack += root.walk(reverse=True, region_first=True)
+        stack.pop()  # The root.
         changed = False
-        if not self._stack:
+        if not stack:
             return changed
-        rewriter = self._new_rewriter(self._stack[-1])
-        while self._stack:
-            op = self._stack.pop()
-            if op not in self._waiting:
+        waiting = self._waiting
+        waiting.update(stack)
+        rewriter = self._new_rewriter(stack[-1])
+        while stack:
+            op = stack.pop()
+            if op not in waiting:
                 continue
-            self._waiting.remove(op)
+            waiting.remove(op)
             rewriter.has_done_action = False
             self._rewrite_op(op, rewriter)
             changed |= rewriter.has_done_action
@@ -128,3 +133,17 @@ class GreedyRewriter:
             owner = operand.owner
             if isinstance(owner, Operation):
                 self._push(owner)
+
+
+def _hides_dead_ops(op: Operation) -> bool:
+    """Whether an op in the regions of `op` may be dead though its results are used: by one that is
+    computed from them and they from it, or in a block that nothing reaches."""
+    for region in op.regions:
+        if region.first_block is not region.last_block:
+            return True
+    orders = op.name.partition(".")[0] not in GRAPH_REGION_DIALECTS
+    if not op.regions or (orders and not isinstance(op, UnregisteredOp)):
+        return False
+    return any(
+        inner.operands for region in op.regions for block in region.blocks for inner in block.ops
+    )

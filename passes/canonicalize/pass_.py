@@ -22,6 +22,7 @@ from xdsl.passes import ModulePass
 from convir.passes.canonicalize.greedy import GreedyRewriter
 from convir.passes.canonicalize.patterns import rules_of
 from convir.passes.cse import CommonSubexpressions
+from convir.passes.manager.fixpoint import leaves_unchanged
 
 if TYPE_CHECKING:
     from xdsl.context import Context
@@ -37,7 +38,11 @@ class CanonicalizePass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run over the whole module."""
         rewriter = GreedyRewriter(ctx, rules_of)
-        rewriter.rewrite(op)
+        changed = rewriter.rewrite(op)
         # Nothing is dead after a rewrite.
-        while CommonSubexpressions().merge(op) and rewriter.rewrite(op):
-            pass
+        while CommonSubexpressions().merge(op):
+            changed = True
+            if not rewriter.rewrite(op):
+                break
+        if not changed:
+            leaves_unchanged(op)

@@ -46,6 +46,7 @@ from convir.passes.convert_strided_insert_slice_to_generic.match import (
 from convir.passes.convert_strided_insert_slice_to_generic.rewrite import scatter_as_generic
 from convir.passes.machine_costs import ASSUMED, MachineCosts
 from convir.passes.manager import remarks
+from convir.passes.manager.fixpoint import leaves_unchanged
 from convir.passes.manager.option_checks import costs_of
 
 if TYPE_CHECKING:
@@ -209,4 +210,6 @@ class ConvertStridedInsertSliceToGenericPass(ModulePass):
         )
         pattern = ConvertScatter(selection)
         kinds = (tensor.InsertSliceOp, tensor.PadOp)
-        WalkerOfKinds(pattern, apply_recursively=False, kinds=kinds).rewrite_module(op)
+        walker = WalkerOfKinds(pattern, apply_recursively=False, kinds=kinds)
+        if not walker.rewrite_module(op):
+            leaves_unchanged(op)

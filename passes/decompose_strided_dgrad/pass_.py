@@ -53,6 +53,7 @@ from convir.passes.decompose_strided_dgrad.match import read_scattered
 from convir.passes.decompose_strided_dgrad.pixel_shuffle import PixelShuffle, plan_shuffle
 from convir.passes.decompose_strided_dgrad.rewrite import Decomposition, plan_phases
 from convir.passes.machine_costs import ASSUMED_SIZE
+from convir.passes.manager.fixpoint import leaves_unchanged
 from convir.passes.manager.option_checks import costs_of
 
 if TYPE_CHECKING:
@@ -185,4 +186,5 @@ class DecomposeStridedDgradPass(ModulePass):
             PassFailedException: `costs` are none.
         """
         plan = partial(plan_decomposition, costs=costs_of(self.costs), force=self.force)
-        RewriteReaders(self.name, plan).rewrite_module(op)
+        if not RewriteReaders(self.name, plan).rewrite_module(op):
+            leaves_unchanged(op)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from operator import is_
+from threading import local
 from typing import TYPE_CHECKING, Final
 
 from xdsl.passes import ModulePass
@@ -54,6 +55,20 @@ def unrolled(passes: Sequence[ModulePass], module: ModuleOp) -> Iterator[ModuleP
             yield one
 
 
+class _Told(local):
+    """What the pass that runs in a thread has said."""
+
+    unchanged: ModuleOp | None = None
+
+
+_TOLD = _Told()
+
+
+def leaves_unchanged(module: ModuleOp) -> None:
+    """Say that the pass that runs has changed nothing in `module`, which saves a look at it."""
+    _TOLD.unchanged = module
+
+
 @dataclass
 class _Turns:
     """Which passes have left a module as it is."""
@@ -77,6 +92,7 @@ class _Turns:
                 if isinstance(one, FixpointPass):
                     yield from self.until_settled(one.passes)
                 else:
+                    _TOLD.unchanged = None
                     yield one
                     self._look()
                 self.settled.add(one)
@@ -85,6 +101,8 @@ class _Turns:
 
     def _look(self) -> None:
         """Forget who had settled if the module has changed."""
+        if _TOLD.unchanged is self.module:
+            return
         parts = parts_of(self.module)
         if not are_the_same(parts, self.parts):
             self.settled.clear()

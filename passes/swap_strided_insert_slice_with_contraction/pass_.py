@@ -35,6 +35,7 @@ from convir.passes.builders.scattered_contraction import (
     part_of_init,
 )
 from convir.passes.builders.structured_rebuild import rebuilt
+from convir.passes.manager.fixpoint import leaves_unchanged
 from convir.passes.manager.quantities import flops_change
 from convir.passes.swap_strided_insert_slice_with_contraction.match import Restriction, restrict
 
@@ -151,4 +152,5 @@ class SwapStridedInsertSliceWithContractionPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run over the whole module."""
-        RewriteReaders(self.name, plan_news).rewrite_module(op)
+        if not RewriteReaders(self.name, plan_news).rewrite_module(op):
+            leaves_unchanged(op)

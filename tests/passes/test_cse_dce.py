@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from convir.dialects.context import new_context, parse_module
+from convir.passes.canonicalize.pass_ import CanonicalizePass
 from convir.passes.cse import CsePass
 from convir.passes.dce import DcePass
 
@@ -13,7 +14,9 @@ pytestmark = pytest.mark.fast
 UNKNOWN = "builtin.unregistered"
 
 
-def run_pass(text: str, pass_class: type[CsePass] | type[DcePass]) -> list[str]:
+def run_pass(
+    text: str, pass_class: type[CsePass] | type[DcePass] | type[CanonicalizePass]
+) -> list[str]:
     """The names of the operations left, in order, functions and module left out."""
     ctx = new_context(allow_unregistered=True)
     module = parse_module(text, ctx=ctx)
@@ -182,6 +185,28 @@ def test_dead_cycles_and_unreachable_blocks_go() -> None:
         DcePass,
     )
     assert names == ["cf.br", "func.return"]
+
+
+@pytest.mark.parametrize("pass_class", [DcePass, CanonicalizePass])
+def test_a_value_that_is_computed_from_itself_alone_goes(
+    pass_class: type[DcePass] | type[CanonicalizePass],
+) -> None:
+    names = run_pass(
+        """
+        func.func @f(%a: i32, %c: i1) -> i32 {
+          cf.br ^bb1
+        ^bb1:
+          "cf.cond_br"(%c)[^bb1, ^bb2] <{operandSegmentSizes = array<i32: 1, 0, 0>}> : (i1) -> ()
+        ^bb2:
+          return %a : i32
+        ^bb3:
+          %0 = arith.muli %a, %1 : i32
+          %1 = arith.addi %a, %0 : i32
+          cf.br ^bb3
+        }""",
+        pass_class,
+    )
+    assert names == ["cf.br", "cf.cond_br", "func.return"]
 
 
 def test_effects_and_unknown_operations_stay() -> None:

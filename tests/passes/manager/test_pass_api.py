@@ -16,11 +16,11 @@ from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.passes import ModulePass
 from xdsl.transforms import get_all_passes
 
-from convir.dialects.context import read_module
+from convir.dialects.context import new_context, read_module
 from convir.dialects.diagnostics import DiagnosticError
 from convir.passes import UNIVERSE, run
 from convir.passes.manager import remarks
-from convir.passes.manager.fixpoint import FixpointPass, unrolled
+from convir.passes.manager.fixpoint import FixpointPass, leaves_unchanged, unrolled
 from convir.passes.manager.pass_manager import PassCrashError
 from convir.passes.manager.pipeline_text import (
     PipelineError,
@@ -126,6 +126,17 @@ def test_a_fixpoint_takes_turns_until_each_pass_has_nothing_to_do() -> None:
     assert list(unrolled((both,), module)) == [halve, decrement]
     nested = FixpointPass((both, halve, both))
     assert list(unrolled((nested, halve), module)) == [halve, decrement, halve]
+
+
+@pytest.mark.parametrize("told_of_it", [False, True])
+def test_a_pass_that_says_so_spares_the_look_at_what_it_left(told_of_it: bool) -> None:
+    halve, decrement = _Reduce(True), _Reduce(False)
+    module = read_module(TEXT.replace("constant 3", "constant 20"))
+    turns = unrolled((FixpointPass((halve, decrement)),), module)
+    for _ in range(2):
+        next(turns).apply(new_context(), module)
+    leaves_unchanged(module if told_of_it else read_module(TEXT))  # which is not so
+    assert next(turns, None) is (None if told_of_it else halve)
 
 
 def test_run_without_passes_returns_what_it_read() -> None:
