@@ -21,9 +21,17 @@ def install() -> None:
 @cache
 def _install() -> None:
     # Imported here so that importing convir changes no class of xDSL's.
-    from convir.dialects.compat import builders, corrections, effects, quick, verifiers  # noqa: PLC0415
+    from convir.dialects.compat import (  # noqa: PLC0415
+        builders,
+        construction,
+        corrections,
+        effects,
+        quick,
+        verifiers,
+    )
 
     builders.install()
+    construction.install()
     corrections.install()
     effects.install()
     quick.install()
