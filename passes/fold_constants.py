@@ -25,6 +25,7 @@ from xdsl.dialects.builtin import (
     FixedBitwidthType,
     TensorType,
 )
+from xdsl.ir.affine import AffineDimExpr
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator
@@ -32,6 +33,7 @@ from xdsl.traits import IsTerminator
 from convir.analysis.dependence import operands_of
 from convir.analysis.effects import Effects
 from convir.analysis.refusal import Refusal
+from convir.analysis.structured import structured
 from convir.analysis.values.zeros import constant_fill_of
 from convir.dialects.compat.parsing.literals import dense_from_bytes
 from convir.dialects.conv.constant import ConstantOp
@@ -41,7 +43,7 @@ from convir.passes.manager.fixpoint import leaves_unchanged
 from convir.passes.manager.quantities import bytes_text
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Sequence
+    from collections.abc import Callable, Container, Iterator, Sequence
 
     from xdsl.context import Context
     from xdsl.dialects.builtin import IntegerType, ModuleOp
@@ -81,10 +83,27 @@ def bytes_of(value: SSAValue) -> int | None:
     return prod(tensor_type.get_shape()) * element.size
 
 
+def _is_any(_: Operation) -> bool:
+    return True
+
+
+def _is_arithmetic(op: Operation) -> bool:
+    """Whether `op` costs nothing, or computes elements of one place each."""
+    if op.name in _CHEAP:
+        return True
+    view = structured(op)
+    if view is None or set(view.iterators) != {"parallel"}:
+        return False
+    if not all(isinstance(each, AffineDimExpr) for one in view.maps for each in one.results):
+        return False
+    *inside, _ = view.body.ops
+    return bool(inside) and all(one.name.startswith(("arith.", "math.")) for one in inside)
+
+
 class _Constants:
     """What a block computes from constants alone."""
 
-    def __init__(self, block: Block) -> None:
+    def __init__(self, block: Block, may_know: Callable[[Operation], bool]) -> None:
         effects = Effects()
         self.ops = list(block.ops)
         self.position = {op: number for number, op in enumerate(self.ops)}
@@ -92,6 +111,8 @@ class _Constants:
         self._sources: dict[Operation, frozenset[Operation]] = {}
         for op in self.ops:
             if op.has_trait(IsTerminator) or not op.results or not effects.is_pure(op):
+                continue
+            if not may_know(op):
                 continue
             if all(value.owner in self.known for value in operands_of(op)):
                 self.known.add(op)
@@ -180,9 +201,9 @@ def stored(array: Any, op: Operation) -> ConstantOp:
     return constant
 
 
-def _fold(block: Block, max_bytes: int) -> bool:
+def _fold(block: Block, max_bytes: int, only_arithmetic: bool) -> bool:
     """Fold what `block` computes from constants; returns whether anything changed."""
-    constants = _Constants(block)
+    constants = _Constants(block, _is_arithmetic if only_arithmetic else _is_any)
     wanted = set(constants.to_store)
     refusals: dict[Operation, Refusal] = {}
     for op in constants.ops:
@@ -251,12 +272,15 @@ class FoldConstantsPass(ModulePass):
 
     max_bytes: int = MAX_BYTES
     """Larger results stay computed."""
+    only_arithmetic: bool = False
+    """Only results of elementwise arithmetic: what moves elements, such as the flip of a filter,
+    stays an op for passes that see through it."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run on every function with one block."""
         changed = False
         for function in list(op.walk()):
             if isinstance(function, func.FuncOp) and len(function.body.blocks) == 1:
-                changed |= _fold(function.body.block, self.max_bytes)
+                changed |= _fold(function.body.block, self.max_bytes, self.only_arithmetic)
         if not changed:
             leaves_unchanged(op)

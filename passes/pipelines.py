@@ -63,6 +63,8 @@ DEFAULT: tuple[ModulePass, ...] = (
     InlinePass(),
     # Casts and reshapes that a front end wrote between ops, which would hide one from the other.
     CanonicalizePass(),
+    # The scales of folded normalisations, which no pass from here on need walk over.
+    FoldConstantsPass(only_arithmetic=True),
     # A loop over samples has no kernel; the products inside of it do, once they are one op.
     BatchGemmsPass(),
     # On a device whose kernels multiply no bytes; while ops say that they are convolutions.

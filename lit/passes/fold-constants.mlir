@@ -1,5 +1,6 @@
 // RUN: convir-opt %s -p fold-constants --remarks 2>&1 | filecheck %s
 // RUN: convir-opt %s -p fold-constants | convir-opt | filecheck %s --check-prefix=AGAIN
+// RUN: convir-opt %s -p 'fold-constants{only-arithmetic=true}' | filecheck %s --check-prefix=ARITH
 
 #id = affine_map<(d0) -> (d0)>
 #outer = affine_map<(d0, d1) -> (d0)>
@@ -97,4 +98,36 @@ func.func @computed(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %e = tensor.empty() : tensor<4xf32>
   %0 = arith.addf %x, %x : tensor<4xf32>
   return %0, %e : tensor<4xf32>, tensor<4xf32>
+}
+
+// Only arithmetic: the weights are scaled; the flip, which others see through, stays an op.
+// ARITH-LABEL: func.func @scaled_and_flipped
+// ARITH:         %[[W:.*]] = conv.constant dense<[2.000000e+00, 6.000000e+00]> : tensor<2xf32>
+// ARITH:         %[[F:.*]] = linalg.generic
+// ARITH:           tensor.extract %[[W]]
+// ARITH:         linalg.generic {{.*}} ins(%[[F]], %s :
+// ARITH:         return
+func.func @scaled_and_flipped() -> tensor<2xf32> {
+  %w = arith.constant dense<[1.0, 2.0]> : tensor<2xf32>
+  %s = arith.constant dense<[2.0, 3.0]> : tensor<2xf32>
+  %one = arith.constant 1 : index
+  %e = tensor.empty() : tensor<2xf32>
+  %scaled = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel"]} ins(%w, %s : tensor<2xf32>, tensor<2xf32>) outs(%e : tensor<2xf32>) {
+  ^bb0(%v: f32, %u: f32, %o: f32):
+    %m = arith.mulf %v, %u : f32
+    linalg.yield %m : f32
+  } -> tensor<2xf32>
+  %flipped = linalg.generic {indexing_maps = [#id], iterator_types = ["parallel"]} outs(%e : tensor<2xf32>) {
+  ^bb0(%o: f32):
+    %i = linalg.index 0 : index
+    %j = arith.subi %one, %i : index
+    %v = tensor.extract %scaled[%j] : tensor<2xf32>
+    linalg.yield %v : f32
+  } -> tensor<2xf32>
+  %0 = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel"]} ins(%flipped, %s : tensor<2xf32>, tensor<2xf32>) outs(%e : tensor<2xf32>) {
+  ^bb0(%v: f32, %u: f32, %o: f32):
+    %m = arith.mulf %v, %u : f32
+    linalg.yield %m : f32
+  } -> tensor<2xf32>
+  return %0 : tensor<2xf32>
 }

@@ -105,7 +105,7 @@ MISFITS: tuple[tuple[Given, Given], ...] = (
 @pytest.mark.parametrize(("operands", "results"), MISFITS)
 def test_what_fits_no_definition_is_refused(operands: Given, results: Given) -> None:
     given = {"one": values(1), "two": values(2)}
-    asked = [given.get(x, x) if isinstance(x, str) else x for x in operands]
+    asked: Given = [given.get(x, x) if isinstance(x, str) else x for x in operands]
     with pytest.raises(ValueError, match=r"variadic|Expected|size at most 1|optional"):
         SegmentedOp(operands=asked, result_types=results)
 

@@ -51,7 +51,9 @@ OPTIONS: dict[str, Callable[[Choices, Program], ModulePass]] = {
     ),
     "convert-strided-insert-slice-to-generic": _scatters,
     "decompose-strided-dgrad": lambda c, _: DecomposeStridedDgradPass(c.below(4) > 0),
-    "fold-constants": lambda c, _: FoldConstantsPass(c.pick((1 << 28, 0, 16, 256))),
+    "fold-constants": lambda c, _: FoldConstantsPass(
+        c.pick((1 << 28, 0, 16, 256)), c.pick((False, True))
+    ),
 }
 
 
