@@ -16,8 +16,11 @@ instructions of a merged module are those of every single one.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from dataclasses import dataclass
-from itertools import chain
+from functools import cached_property
+from itertools import chain, groupby
+from operator import eq
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -74,6 +77,15 @@ class Module(NamedTuple):
         """All of it but the elements of tables."""
         numbers = (*map(str, self.integers), "")
         return "".join(chain.from_iterable(zip(self.pieces, numbers, strict=True)))
+
+    @property
+    def begins(self) -> list[int]:
+        """For each line of the text, and behind it, how many integers stand before it."""
+        begins = [0]
+        for count, piece in enumerate(self.pieces):
+            begins += [count] * piece.count("\n")
+        begins.append(len(self.integers))
+        return begins
 
 
 @dataclass(frozen=True)
@@ -179,7 +191,8 @@ def families(modules: Sequence[Module]) -> list[list[int]]:
         alike.setdefault(module.pieces, []).append(number)
     found: list[list[int]] = []
     for numbers in alike.values():
-        constants = _constants(modules[numbers[0]]) if len(numbers) > 1 else []
+        some = [modules[number] for number in numbers]
+        constants = _constants(some[0], differing(some)) if len(some) > 1 else []
         split: dict[tuple[int, ...], list[int]] = {}
         for number in numbers:
             key = tuple(modules[number].integers[at] for at in constants)
@@ -188,23 +201,31 @@ def families(modules: Sequence[Module]) -> list[list[int]]:
     return found
 
 
-def _constants(module: Module) -> list[int]:
-    """The places of the integers that have to be constants."""
-    text = module.text
-    places: list[int] = []
-    count, functions = 0, set(_FUNCTION.findall(text))
-    for line in text.splitlines():
-        literals = list(_LITERAL.finditer(line))
-        known = _is_known(line, functions)
-        places += [
-            count + at
-            for at, found in enumerate(literals)
-            if not known or not _may_differ(line, at, found.start())
+def differing(modules: Sequence[Module]) -> list[int]:
+    """The places of the integers that are not the same in all of the modules."""
+    first, *others = (module.integers for module in modules)
+    found: set[int] = set()
+    for other in others:
+        if other != first:
+            found.update(at for at, same in enumerate(map(eq, first, other)) if not same)
+    return sorted(found)
+
+
+def _constants(module: Module, places: Sequence[int]) -> list[int]:
+    """Those of the places of integers in which these have to be constants."""
+    lines, begins = module.text.splitlines(), module.begins
+    functions = set(_FUNCTION.findall(module.text))
+    if not all(_is_known(line, functions) for line in lines if "@" in line):
+        return list(places)
+    found: list[int] = []
+    for at, inside in groupby(places, lambda place: bisect_right(begins, place) - 1):
+        columns = [literal.start() for literal in _LITERAL.finditer(lines[at])]
+        found += [
+            place
+            for place in inside
+            if not _may_differ(lines[at], place - begins[at], columns[place - begins[at]])
         ]
-        count += len(literals)
-        if not known:
-            return list(range(len(module.integers)))
-    return places
+    return found
 
 
 def _may_differ(line: str, at: int, column: int) -> bool:
@@ -246,9 +267,10 @@ class _Function:
     needs: dict[str, str]
     """The values that it loads from the numbers, each with the instruction."""
 
-    @property
+    @cached_property
     def callees(self) -> set[str]:
-        return {found["name"] for line in self.lines for found in _CALL.finditer(line)}
+        calling = (line for line in self.lines if "call " in line)
+        return {found["name"] for line in calling for found in _CALL.finditer(line)}
 
 
 class _Merger:
@@ -263,7 +285,8 @@ class _Merger:
         self._tables: dict[str, int] = {}
         """Where the number lies that says where a table begins."""
         self._next = 0
-        """The integers before the line."""
+        """The integers before the next line."""
+        self._differing = set(differing(modules))
         self._slots: dict[int, int] = {}
         self._rooms: dict[int, int] = {}
 
@@ -272,9 +295,12 @@ class _Merger:
         others: list[str] = []
         functions: dict[str, _Function] = {}
         inside: _Function | None = None
-        for line in self._modules[0].text.splitlines():
-            columns = self._columns(line)
-            if found := _DEFINITION.match(line):
+        first = self._modules[0]
+        lines, begins = first.text.splitlines(), first.begins
+        for number, line in enumerate(lines):
+            columns = self._columns(begins[number], begins[number + 1])
+            found = _DEFINITION.match(line) if line.startswith("define") else None
+            if found is not None:
                 inside = functions[found["name"]] = _Function(found["name"], [], {})
             if inside is None:
                 others.append(self._global(line, columns))
@@ -289,20 +315,20 @@ class _Merger:
             {name: at[1:] for name, at in module.symbols.items() if at in self._pointers}
             for module in self._modules
         )
-        ir, first = "\n".join(others) + "\n", self._modules[0]
+        ir = "\n".join(others) + "\n"
         for row, module in zip(self._rows, self._modules, strict=True):
             _append_tables(row, self._tables, module)
         numbers = tuple(map(tuple, self._rows))
         return Merged(ir, entries, numbers, first, self._slots, self._tables, self._rooms)
 
-    def _columns(self, line: str) -> list[tuple[int, ...]]:
-        """For each integer of the next line: what stands there in each module."""
-        begin = self._next
-        self._next += len(_LITERAL.findall(line))
-        numbers = zip(
-            *(module.integers[begin : self._next] for module in self._modules), strict=True
-        )
-        return list(numbers)
+    def _columns(self, begin: int, end: int) -> list[tuple[int, ...]]:
+        """For each integer of the next line: what stands there in each module; nothing where it is
+        the same in all."""
+        self._next = end
+        if self._differing.isdisjoint(range(begin, end)):
+            return []
+        columns = zip(*(module.integers[begin:end] for module in self._modules), strict=True)
+        return list(columns)
 
     def _global(self, line: str, columns: list[tuple[int, ...]]) -> str:
         """A line outside of functions: a table that differs goes to the numbers."""
@@ -312,7 +338,7 @@ class _Merger:
 
     def _room(self, line: str, columns: list[tuple[int, ...]]) -> str:
         """Memory is as much as any module asks for."""
-        if not any(map(_differ, columns)):
+        if not columns:
             return line
         self._rooms[self._next - len(columns)] = max(columns[0])
         return _replaced(line, [str(max(column)) for column in columns])
@@ -328,13 +354,13 @@ class _Merger:
         return ""
 
     def _instruction(self, line: str, columns: list[tuple[int, ...]], function: _Function) -> str:
-        for name in _SYMBOL.findall(line):
+        for name in _SYMBOL.findall(line) if self._tables and "@" in line else ():
             if name in self._tables:
                 at = f"%shared.table{self._tables[name]}"
                 begin = self._loaded(self._tables[name], function)
                 function.needs[at] = f"getelementptr i8, ptr {NUMBERS}, i64 {begin}"
                 line = re.sub(f"{name}(?![0-9])", at, line)
-        if not any(map(_differ, columns)):
+        if not columns:
             return line
         if _ROOM.match(line):
             return self._room(line, columns)
@@ -399,7 +425,7 @@ def _with_callers(functions: Mapping[str, _Function]) -> set[str]:
 
 def _passing(line: str, getting: set[str]) -> str:
     """A line whose calls hand the numbers on."""
-    found = _CALL.search(line)
+    found = _CALL.search(line) if "call " in line else None
     if found is None or found["name"] not in getting:
         return line
     comma = ", " if found["arguments"] else ""
