@@ -104,11 +104,11 @@ def _of_loop(loop: int) -> LinearIndex:
 
 def linear_index(expr: AffineExpr) -> LinearIndex | None:
     """The linear form of `expr`; None if it divides, takes a remainder or has a symbol."""
+    if isinstance(expr, AffineDimExpr):  # most are
+        return _of_loop(expr.position)
     match expr:
         case AffineConstantExpr(value=value):
             return LinearIndex((), value)
-        case AffineDimExpr(position=position):
-            return _of_loop(position)
         case AffineBinaryOpExpr(kind=kind, lhs=lhs, rhs=rhs):
             return _linear_binary(kind, linear_index(lhs), linear_index(rhs))
         case _:

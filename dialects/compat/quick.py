@@ -6,22 +6,28 @@ attribute, many times each.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from xdsl.dialects.builtin import DenseArrayBase, TensorType
 from xdsl.ir import (
     Attribute,
     Block,
     BlockArgument,
     BlockOps,
     Data,
+    IRWithName,
     Operation,
     OpResult,
     ParametrizedAttribute,
     Region,
     SSAValue,
+    SSAValues,
+    Use,
 )
 from xdsl.irdl import IRDLOperation, OptionalDef
 from xdsl.irdl import operations as irdl_operations
+from xdsl.irdl.operations import VarIRConstruct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -39,6 +45,36 @@ def install() -> None:
     IRDLOperation.__post_init__ = _op_post_init
     SSAValue.get = staticmethod(_value_of)
     irdl_operations.irdl_build_arg_list = _arguments_of
+    irdl_operations.get_op_constructs = _constructs_of
+    irdl_operations.BeforeVariadicSingleAccessor.__get__ = _named_one
+    SSAValues.__getitem__ = _item_of  # pyright: ignore[reportAttributeAccessIssue]
+    for owner, name in ((TensorType, "get_shape"), (DenseArrayBase, "get_values")):
+        setattr(owner, name, _remembering(vars(owner)[name]))
+    for owner, name, own in _GETTERS:
+        plain = vars(owner)[name]
+        setattr(owner, name, property(attrgetter(own), plain.fset, plain.fdel, plain.__doc__))
+
+
+_GETTERS: tuple[tuple[type, str, str], ...] = (
+    (IRWithName, "name_hint", "_name"),
+    (SSAValue, "type", "_type"),
+    (OpResult, "owner", "op"),
+    (BlockArgument, "owner", "block"),
+    (Use, "operation", "_operation"),
+    (Use, "index", "_index"),
+    (Operation, "parent_node", "parent"),
+    (Operation, "next_op", "_next_op"),
+    (Operation, "prev_op", "_prev_op"),
+    (Block, "parent_node", "parent"),
+    (Block, "first_op", "_first_op"),
+    (Block, "last_op", "_last_op"),
+    (Block, "next_block", "_next_block"),
+    (Block, "prev_block", "_prev_block"),
+    (Region, "parent_node", "parent"),
+    (Region, "first_block", "_first_block"),
+    (Region, "last_block", "_last_block"),
+)
+"""Properties that read one attribute: then no function of Python's is called for them."""
 
 
 _IDENTICAL: tuple[type, ...] = (Operation, IRDLOperation, Block, Region, SSAValue)
@@ -75,6 +111,10 @@ def _walk(
     self: Operation, *, reverse: bool = False, region_first: bool = False
 ) -> Generator[Operation]:
     """The op and all inside of it, by one generator and not by three for each level."""
+    if not reverse and not region_first:
+        yield self
+        yield from _inner(self)
+        return
     if not region_first:
         yield self
     stack = [(self, _inside(self, reverse=reverse))]
@@ -92,6 +132,33 @@ def _walk(
             stack.pop()
             if region_first:
                 yield parent
+
+
+def _inner(op: Operation) -> Generator[Operation]:
+    """What is inside of `op`, in the order of the text. What follows is looked up as late as xDSL
+    does: an op before the one in front of it is given away, a block as the one before it begins."""
+    pending: list[Operation | Block | Region] = [*reversed(op.regions)]
+    while pending:
+        first = pending.pop()
+        if isinstance(first, Operation):
+            inside: Operation | None = first
+        elif isinstance(first, Block):
+            if first._next_block is not None:  # pyright: ignore[reportPrivateUsage]
+                pending.append(first._next_block)  # pyright: ignore[reportPrivateUsage]
+            inside = first._first_op  # pyright: ignore[reportPrivateUsage]
+        else:
+            if first.first_block is not None:
+                pending.append(first.first_block)
+            continue
+        while inside is not None:
+            following = inside._next_op  # pyright: ignore[reportPrivateUsage]
+            yield inside
+            if inside.regions:
+                if following is not None:
+                    pending.append(following)
+                pending += reversed(inside.regions)
+                break
+            inside = following
 
 
 def _inside(op: Operation, *, reverse: bool) -> Generator[Operation]:
@@ -175,3 +242,44 @@ def _arguments_of(
 
 _SINGLE = frozenset((OpResult, BlockArgument, Region, Block))
 """Classes of arguments that are no sequences."""
+
+
+def _constructs_of(op: Operation, construct: VarIRConstruct) -> Any:
+    """The operands, results, regions or successors of an op, as a tuple."""
+    if construct is VarIRConstruct.OPERAND:
+        return op._operands  # pyright: ignore[reportPrivateUsage]  (not a view of them)
+    if construct is VarIRConstruct.RESULT:
+        return op.results
+    if construct is VarIRConstruct.REGION:
+        return op.regions
+    return op._successors  # pyright: ignore[reportPrivateUsage]  (as above)
+
+
+def _named_one(
+    self: irdl_operations.BeforeVariadicSingleAccessor, obj: Operation, objtype: object = None
+) -> Any:
+    """The one that a name stands for."""
+    return _at(_constructs_of(obj, self.construct), self.idx)
+
+
+_at: Callable[[tuple[Any, ...], Any], Any] = vars(tuple)["__getitem__"]
+
+
+def _item_of(self: SSAValues[Any], idx: int | slice) -> Any:
+    found = _at(self, idx)
+    return SSAValues(found) if idx.__class__ is slice else found
+
+
+def _remembering(plain: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """What an attribute, which never changes, says of itself: asked once."""
+    place = f"convir.{plain.__name__}"
+
+    def remembered(self: Any) -> Any:
+        known: dict[str, Any] = self.__dict__
+        found = known.get(place)
+        if found is None:
+            found = known[place] = plain(self)
+        return found
+
+    remembered.__name__, remembered.__doc__ = plain.__name__, plain.__doc__
+    return remembered

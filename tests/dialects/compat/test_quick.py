@@ -5,9 +5,10 @@ from __future__ import annotations
 from itertools import product
 
 import pytest
-from xdsl.dialects import builtin, test
-from xdsl.dialects.builtin import ModuleOp, i32
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.dialects import arith, builtin, test
+from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, TensorType, i32
+from xdsl.dialects.linalg.ops import FillOp
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue, SSAValues
 
 from convir.dialects import compat
 
@@ -105,3 +106,39 @@ def test_attributes_of_no_kind_are_refused() -> None:
 
     with pytest.raises(TypeError, match="Data or ParametrizedAttribute"):
         Neither()
+
+
+def test_names_stand_for_the_operands_that_an_op_has_now() -> None:
+    x, y = test.TestOp(result_types=[i32, i32]).results
+    total = arith.AddiOp(x, y)
+    assert (total.lhs, total.rhs, total.result.owner) == (x, y, total)
+    total.operands[0] = y
+    assert total.lhs is y
+    fill = FillOp([x], [], [])
+    assert isinstance(fill.inputs, SSAValues)
+    assert (list(fill.inputs), list(fill.outputs)) == ([x], [])
+    assert (fill.inputs[-1], fill.inputs[:0]) == (x, ())
+
+
+def test_neighbours_and_parents_are_looked_up_each_time() -> None:
+    first, second = leaf(results=1), leaf()
+    block = Block([first, second])
+    region = Region([block, Block()])
+    assert (block.first_op, block.last_op, first.next_op) == (first, second, second)
+    assert (second.prev_op, first.parent_node, block.parent_node) == (first, block, region)
+    assert (region.first_block, region.last_block) == (block, block.next_block)
+    first.results[0].name_hint = "x"
+    assert first.results[0].name_hint == "x"
+    first.detach()
+    assert (block.first_op, first.parent_node, first.next_op) == (second, None, None)
+
+
+def test_what_an_attribute_says_of_itself_is_no_part_of_it() -> None:
+    one, other = (TensorType(i32, [2, 3]) for _ in range(2))
+    assert one.get_shape() == (2, 3)
+    assert one == other
+    assert hash(one) == hash(other)
+    assert repr(one) == repr(other)
+    sizes = DenseArrayBase.from_list(i32, [4, 5])
+    assert sizes.get_values() == sizes.get_values() == (4, 5)
+    assert DenseArrayBase.from_list(i32, []).get_values() == ()
