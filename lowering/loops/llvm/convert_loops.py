@@ -29,6 +29,8 @@ from convir.lowering.loops.llvm.half import icmp_predicate
 from convir.lowering.loops.llvm.scalars import ScalarConverter, storage_type
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from xdsl.dialects import func, memref
 
 _NEVER_WRAPS = llvm.OverflowAttr((llvm.OverflowFlag.NO_SIGNED_WRAP,))
@@ -41,14 +43,22 @@ Library: TypeAlias = dict[str, llvm.LLVMFunctionType]
 
 
 def convert_loops(
-    loops: func.FuncOp, library: Library, *, noalias: bool, f16_in_hardware: bool
+    loops: func.FuncOp,
+    library: Library,
+    *,
+    noalias: bool,
+    same: Mapping[int, int],
+    f16_in_hardware: bool,
 ) -> llvm.FuncOp:
     """The LLVM function of a loop function.
 
     Args:
         loops: a function of scf, memref, arith and math ops that returns nothing.
         library: takes the functions of the C library that it calls, with their types.
-        noalias: whether no two memref arguments overlap; without it nothing vectorizes.
+        noalias: whether no two memref arguments overlap but those of `same`; without it nothing
+            vectorizes.
+        same: the arguments that are the memory of another argument, and which; none of these is
+            itself that of another.
         f16_in_hardware: whether the target converts between f16 and f32 itself.
 
     Raises:
@@ -57,8 +67,8 @@ def convert_loops(
     argument_types = [_argument_type(t) for t in loops.function_type.inputs]
     region = Region(Block(arg_types=argument_types))
     converter = _Converter(region, library, f16_in_hardware)
-    for old, new in zip(loops.body.block.args, region.block.args, strict=True):
-        converter.values[old] = new
+    for number, old in enumerate(loops.body.block.args):
+        converter.values[old] = region.block.args[same.get(number, number)]
     converter.block_of(loops.body.block)
     converter.emit_op(llvm.ReturnOp())
     flags = {"llvm.noalias": UnitAttr()} if noalias else {}

@@ -12,7 +12,7 @@ from convir.lowering.kernels.host.vector_functions.table import with_definitions
 from convir.lowering.loops.llvm.convert_loops import INTERNAL, Library, convert_loops
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from xdsl.dialects import func
 
@@ -24,12 +24,15 @@ def entry_of(loops: func.FuncOp) -> str:
     return f"{loops.sym_name.data}.entry"
 
 
-def loops_ir(loops: Sequence[func.FuncOp], cpu: CpuTarget, *, noalias: bool) -> str:
+def loops_ir(
+    loops: Sequence[func.FuncOp], cpu: CpuTarget, *, noalias: bool, same: Mapping[int, int]
+) -> str:
     """LLVM assembly of loop functions, which are taken apart, with an entry for each.
 
     An entry has the signature `void (ptr args, i64 begin, i64 end, i64 worker)`; `args` is an
     array of the pointers to the buffers of the loop function. A function that is internal is
-    compiled once, and called: not a second time, inlined.
+    compiled once, and called: not a second time, inlined. `noalias` and `same` are those of
+    `convert_loops`.
 
     Raises:
         PassFailedException: an op has no LLVM code.
@@ -37,7 +40,11 @@ def loops_ir(loops: Sequence[func.FuncOp], cpu: CpuTarget, *, noalias: bool) -> 
     library: Library = {}
     functions = {
         entry_of(function): convert_loops(
-            function, library, noalias=noalias, f16_in_hardware=cpu.f16_in_hardware
+            function,
+            library,
+            noalias=noalias,
+            same=same,
+            f16_in_hardware=cpu.f16_in_hardware,
         )
         for function in loops
     }
