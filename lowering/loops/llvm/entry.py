@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.backend.llvm.convert import convert_module
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import ModuleOp
 
 from convir.lowering.kernels.host.vector_functions.table import with_definitions
-from convir.lowering.loops.llvm.convert_loops import INTERNAL, Library, convert_loops
+from convir.lowering.loops.llvm.convert_loops import (
+    INTERNAL,
+    KEPT_LOOPS_ATTR,
+    Library,
+    convert_loops,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from xdsl.dialects import func
+    from xdsl.dialects.builtin import DenseArrayBase
 
     from convir.lowering.kernels.host.target import CpuTarget
 
@@ -52,13 +59,37 @@ def loops_ir(
     declared = [llvm.FuncOp(name, kind, linkage=external) for name, kind in library.items()]
     module = ModuleOp([*declared, *functions.values()])
     converted: Any = convert_module(module, fallback_target_triple=cpu.triple)
+    kept = 0
     for op in functions.values():
+        function = converted.get_global(op.sym_name.data)
         if op.linkage.linkage.data == INTERNAL:
-            function = converted.get_global(op.sym_name.data)
             function.linkage = INTERNAL
             function.attributes.add("noinline")
+        blocks = cast("DenseArrayBase[Any]", op.attributes[KEPT_LOOPS_ATTR]).get_values()
+        for number, block in enumerate(blocks, kept):
+            function.blocks[block].terminator.set_metadata("llvm.loop", _Node(number))
+        kept += len(blocks)
     entries = [_entry(function, name) for name, function in functions.items()]
-    return with_definitions("\n".join((str(converted), *entries)), cpu)
+    return with_definitions("\n".join((str(converted), *entries, *_nodes(kept))), cpu)
+
+
+@dataclass(frozen=True)
+class _Node:
+    """A node of metadata as llvmlite refers to it, which writes none that holds itself."""
+
+    number: int
+
+    def get_reference(self) -> str:
+        """Its name."""
+        return f"!{self.number}"
+
+
+def _nodes(loops: int) -> list[str]:
+    """The nodes 0 to `loops`, each of a loop that LLVM is not to unroll before it is a vector's."""
+    if not loops:
+        return []
+    rule = f'!{loops} = !{{!"llvm.loop.unroll.disable"}}'
+    return [*(f"!{n} = distinct !{{!{n}, !{loops}}}" for n in range(loops)), rule]
 
 
 def _entry(function: llvm.FuncOp, name: str) -> str:
