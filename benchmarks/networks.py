@@ -3,54 +3,76 @@
     python benchmarks/networks.py --device host --threads 1 --json FILE
     python benchmarks/networks.py --device cuda --json FILE
 
-One row a network, image size and element type: the median time of ours and of the peer's, in turns
-in one process on the same image, the ratio of the two, and the largest difference of our outputs
-from the peer's over the largest output. On a GPU both are one replay of a CUDA graph (events, the
-L2 cache flushed before), the peer in channels_last with `cudnn.benchmark`. Exit status 1 if a
-difference is past its tolerance.
+One row a network, input size and element type: the median time of ours and of the peer's, in turns
+in one process on the same input, the ratio of the two and of the least times, and the largest
+difference of our outputs from the peer's over the largest output. On a GPU both are one replay of a
+CUDA graph (events, the L2 cache flushed before), the peer in channels_last with `cudnn.benchmark`.
+Exit status 1 if a difference is past its tolerance. `network_models.py` lists the networks of the
+CPU; one whose package is not installed is skipped, and the row says so.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import shlex
 import sys
 import tempfile
+import time
+from contextlib import contextmanager
+from dataclasses import asdict
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from network_models import Network, networks
 
 from convir.api.compile import compile as compile_module
 from convir.runtime.bench.host import HostBench
-from convir.runtime.bench.peers.onnx_networks import ELEMENT_TYPES, NETWORKS, in_element_type
+from convir.runtime.bench.machine_load import LoadMeter
+from convir.runtime.bench.peers.onnx_networks import (
+    ELEMENT_TYPES,
+    NETWORKS,
+    MissingModelError,
+    in_element_type,
+)
 from convir.runtime.bench.session import gpu_or_exit
 from convir.runtime.bench.timing import measure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Generator, Iterator, Sequence
+
+    from convir.runtime.bench.timing import Timing
 
 TOLERANCES = {"f32": 2e-5, "f16": 2e-2}
 """Of the largest output: sums of up to 4608 products, some 50 layers deep."""
-CASES = (
+CUDA_CASES = (
     ("resnet50", (1, 3, 224, 224)),
     ("resnet50", (8, 3, 224, 224)),
+    ("resnet50", (32, 3, 224, 224)),
     ("centerface", (1, 3, 480, 640)),
     ("centerface", (1, 3, 128, 160)),
 )
-CUDA_CASES = (*CASES, ("resnet50", (32, 3, 224, 224)))
 WARM_UP = 3
 
 
 class Measured(NamedTuple):
     """One network, measured."""
 
-    ours: Any
-    """`Timing` in µs."""
-    theirs: Any
+    ours: Timing
+    theirs: Timing
     error: float
+
+
+class Case(NamedTuple):
+    """A row that is still to be measured."""
+
+    label: str
+    element: str
+    measure: Callable[[], Measured]
 
 
 def main() -> int:
@@ -59,85 +81,112 @@ def main() -> int:
     parser.add_argument("--device", default="host", choices=("host", "cuda"))
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--budget", type=float, default=4.0, help="seconds per backend and row")
-    parser.add_argument("--only", default="", help="rows that hold this text")
+    parser.add_argument("--only", default="", help="rows that hold one of these texts: A,B")
+    parser.add_argument("--limit", type=float, help="start no row after so many seconds")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     on_gpu = options.device == "cuda"
     bench: Any = gpu_or_exit() if on_gpu else HostBench(options.threads)
     peer = "torch channels_last, one graph" if on_gpu else "onnxruntime"
+    command = shlex.join(["python", "benchmarks/networks.py", *sys.argv[1:]])
+    load, start = LoadMeter(), time.monotonic()
     rows: list[dict[str, Any]] = []
+    ratios: list[tuple[float, str]] = []
     failed = False
-    for name, shape in CUDA_CASES if on_gpu else CASES:
-        for element in ("f32", "f16") if on_gpu else ("f32",):
-            label = f"{name} {'x'.join(map(str, shape))} {element}"
-            if options.only not in label:
-                continue
-            model = in_element_type(NETWORKS[name](), element)
-            with tempfile.TemporaryDirectory() as folder:
-                path = Path(folder, "net.onnx")
-                import_module("onnx").save(model, path)
-                run = _on_gpu if on_gpu else _on_host
-                found = run(bench, model, path, shape, element, options)
-            ratio = found.ours.median / found.theirs.median
-            failed |= not found.error <= TOLERANCES[element]
-            print(
-                f"{label:36s} ours {found.ours.median / 1e3:8.3f} ms  {peer} "
-                f"{found.theirs.median / 1e3:8.3f} ms  ratio {ratio:.2f}  error {found.error:.1e}",
-                flush=True,
+    for case in _cuda_cases(bench, options) if on_gpu else _host_cases(bench, options):
+        if not any(text in case.label for text in options.only.split(",")):
+            continue
+        if options.limit is not None and time.monotonic() - start > options.limit:
+            print(f"not measured from {case.label} on: the limit of {options.limit:g} s is over")
+            break
+        try:
+            found = case.measure()
+        except MissingModelError as error:
+            print(f"{case.label:36s} skipped: {error}", flush=True)
+            continue
+        except Exception as error:  # of any of the two: the other rows are still wanted
+            print(f"{case.label:36s} failed: {type(error).__name__}: {error}", flush=True)
+            failed = True
+            continue
+        tolerance = TOLERANCES[case.element]
+        ratio = found.ours.median / found.theirs.median
+        ratios.append((ratio, case.label))
+        failed |= not found.error <= tolerance
+        print(
+            f"{case.label:36s} ours {found.ours.median / 1e3:8.3f} ms  {peer} "
+            f"{found.theirs.median / 1e3:8.3f} ms  ratio {ratio:.2f}  "
+            f"of the least {found.ours.least / found.theirs.least:.2f}  error {found.error:.1e}",
+            flush=True,
+        )
+        for backend, timing in (("convir", found.ours), (peer, found.theirs)):
+            rows.append(
+                {
+                    "suite": "networks",
+                    "line": case.label,
+                    "backend": backend,
+                    "us": asdict(timing),
+                    "error": found.error,
+                    "tolerance": tolerance,
+                }
             )
-            for backend, timing in (("convir", found.ours), (peer, found.theirs)):
-                rows.append(
-                    {
-                        "suite": "networks",
-                        "line": label,
-                        "backend": backend,
-                        "us": {"median": timing.median, "p20": timing.p20, "p80": timing.p80},
-                        "error": found.error,
-                        "tolerance": TOLERANCES[element],
-                    }
-                )
-    if options.json:
-        command = shlex.join(["python", "benchmarks/networks.py", *sys.argv[1:]])
-        environment = {**bench.describe(), "command": command}
-        text = json.dumps({"environment": environment, "rows": rows}, indent=1)
-        options.json.write_text(f"{text}\n", encoding="utf-8")
+        if options.json:
+            environment = {**bench.describe(), "load": load.record(), "command": command}
+            text = json.dumps({"environment": environment, "rows": rows}, indent=1)
+            options.json.write_text(f"{text}\n", encoding="utf-8")
+    if ratios:
+        mean = math.exp(math.fsum(math.log(ratio) for ratio, _ in ratios) / len(ratios))
+        worst, label = max(ratios)
+        print(f"{len(ratios)} networks: geomean {mean:.3f}, largest {worst:.2f} ({label})")
     return int(failed)
 
 
-def _on_host(
-    bench: HostBench, model: Any, path: Path, shape: Sequence[int], element: str, options: Any
-) -> Measured:
-    del element
+def _host_cases(bench: HostBench, options: Any) -> Iterator[Case]:
+    for network in networks():
+        yield Case(network.label, "f32", partial(_on_host, bench, network, options))
+
+
+def _cuda_cases(bench: Any, options: Any) -> Iterator[Case]:
+    for name, shape in CUDA_CASES:
+        for element in ("f32", "f16"):
+            label = f"{name} {'x'.join(map(str, shape))} {element}"
+            yield Case(
+                label, element, partial(_on_gpu, bench, name, shape, element, options.budget)
+            )
+
+
+def _on_host(bench: HostBench, network: Network, options: Any) -> Measured:
     runtime = import_module("onnxruntime")
     session_options = runtime.SessionOptions()
     session_options.intra_op_num_threads = options.threads
     session_options.log_severity_level = 4
-    session = runtime.InferenceSession(
-        str(path), session_options, providers=["CPUExecutionProvider"]
-    )
-    ours = compile_module(path, device="host", shapes=[shape], threads=options.threads)
-    x = np.random.default_rng(0).standard_normal(shape, np.float32)
+    inputs = network.inputs()
+    shapes = [array.shape for array in inputs]
+    with _saved(network.model()) as path:
+        session = runtime.InferenceSession(
+            str(path), session_options, providers=["CPUExecutionProvider"]
+        )
+        ours = compile_module(path, device="host", shapes=shapes, threads=options.threads)
     outputs = [ours.empty(spec) for spec in ours.outputs]
-    feed = {model.graph.input[0].name: x}
-    ours(x, out=outputs)
+    feed = {port.name: x for port, x in zip(session.get_inputs(), inputs, strict=True)}
+    ours(*inputs, out=outputs)
     error = _difference(outputs, session.run(None, feed))
     calls: dict[str, Callable[[], object]] = {
-        "ours": lambda: ours(x, out=outputs),
+        "ours": lambda: ours(*inputs, out=outputs),
         "theirs": lambda: session.run(None, feed),
     }
     times = measure(calls, bench.clock, options.budget)
     return Measured(times["ours"], times["theirs"], error)
 
 
-def _on_gpu(
-    bench: Any, model: Any, path: Path, shape: Sequence[int], element: str, options: Any
-) -> Measured:
+def _on_gpu(bench: Any, name: str, shape: Sequence[int], element: str, budget: float) -> Measured:
     from convir.runtime.bench.peers.torch_network import TorchNetwork  # noqa: PLC0415
 
     torch: Any = import_module("torch")
     cupy: Any = import_module("cupy")
     x = np.random.default_rng(0).standard_normal(shape).astype(ELEMENT_TYPES[element][1])
-    ours = compile_module(path, device="cuda", shapes=[shape]).graph()
+    model = in_element_type(NETWORKS[name](), element)
+    with _saved(model) as path:
+        ours = compile_module(path, device="cuda", shapes=[shape]).graph()
     for output in ours.outputs:
         output.fill(float("nan"))
     ours.inputs[0][...] = cupy.asarray(x)
@@ -158,8 +207,16 @@ def _on_gpu(
         [cupy.asnumpy(output) for output in ours.outputs],
         [result.float().cpu().numpy() for result in results],
     )
-    times = measure({"ours": ours.replay, "theirs": graph.replay}, bench.clock, options.budget / 8)
+    times = measure({"ours": ours.replay, "theirs": graph.replay}, bench.clock, budget / 8)
     return Measured(times["ours"], times["theirs"], error)
+
+
+@contextmanager
+def _saved(model: Any) -> Generator[Path]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "net.onnx")
+        import_module("onnx").save(model, path)
+        yield path
 
 
 def _difference(results: Sequence[Any], expected: Sequence[Any]) -> float:

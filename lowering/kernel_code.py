@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from xdsl.utils.exceptions import PassFailedException
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.cuda.launch import KernelPlan
     from convir.lowering.kernels.host.target import CpuTarget
     from convir.lowering.kernels.target import Target as Gpu
+
+_Reused: TypeAlias = tuple[tuple[int, int], ...]
+"""The arguments of a kernel over which a launch writes a result, each with that result."""
 
 
 def llvm_code(module: ModuleOp, cpu: CpuTarget) -> str:
@@ -94,25 +97,24 @@ def _config(function: kernel.FuncOp) -> str:
     return config_of(function, HOST) or LOOPS
 
 
-def _reused(module: ModuleOp, function: kernel.FuncOp) -> tuple[int, ...]:
+def _reused(module: ModuleOp, function: kernel.FuncOp) -> _Reused:
     """The arguments of the kernel over which a launch, the first that does so, writes a result."""
     for op in module.walk():
         if isinstance(op, rt.LaunchOp) and op.callee.root_reference == function.sym_name:
-            reused = tuple(i for i, x in enumerate(op.inputs) if x in tuple(op.outputs))
+            results = list(op.outputs)
+            reused = tuple((i, results.index(x)) for i, x in enumerate(op.inputs) if x in results)
             if reused:
                 return reused
     return ()
 
 
-def _llvm_kernel(function: kernel.FuncOp, cpu: CpuTarget, reused: tuple[int, ...]) -> str:
+def _llvm_kernel(function: kernel.FuncOp, cpu: CpuTarget, reused: _Reused) -> str:
     launch = _host_launch(function, cpu, reused)
     return "" if launch is None else launch.ir
 
 
-def _host_launch(
-    function: kernel.FuncOp, cpu: CpuTarget, reused: tuple[int, ...]
-) -> HostLaunch | None:
-    body = KernelBody(function, reused, bool(reused))
+def _host_launch(function: kernel.FuncOp, cpu: CpuTarget, reused: _Reused) -> HostLaunch | None:
+    body = KernelBody(function, reused)
     try:
         launch = host.plan_kernel(body, _config(function), cpu)
     except PassFailedException as error:
@@ -127,7 +129,7 @@ def _cuda_config(function: kernel.FuncOp) -> str:
     return f"// {config}\n" if names_family(config) else ""
 
 
-def _cuda_plan(function: kernel.FuncOp, reused: tuple[int, ...], gpu: Gpu) -> KernelPlan:
+def _cuda_plan(function: kernel.FuncOp, reused: _Reused, gpu: Gpu) -> KernelPlan:
     config = config_of(function, CUDA) or LOOPS
     if config == PLANAR:
         planar = plan_planar(function, gpu)
@@ -140,6 +142,7 @@ def _cuda_plan(function: kernel.FuncOp, reused: tuple[int, ...], gpu: Gpu) -> Ke
             raise DiagnosticError(error_at(function, plan.reason))
         return plan
     try:
-        return plan_loops(function, restrict=not reused, reused=reused)
+        arguments = [argument for argument, _ in reused]
+        return plan_loops(function, restrict=not reused, reused=arguments)
     except PassFailedException as error:
         raise DiagnosticError(error_at(function, error)) from error

@@ -270,15 +270,33 @@ def reused_arguments(call: Launch) -> tuple[int, ...]:
     return tuple(i for i, source in enumerate(call.inputs) if source in call.outputs)
 
 
+def results_over_arguments(call: Launch) -> tuple[tuple[int, int], ...]:
+    """The arguments of a launch whose memory is that of a result, each with that result."""
+    return tuple(
+        (i, call.outputs.index(source))
+        for i, source in enumerate(call.inputs)
+        if source in call.outputs
+    )
+
+
 def launch_overlaps(call: Launch) -> bool:
     """Whether an output of a launch shares memory with an input: the program reuses it in place."""
+    return any(_overlap(out, source) for out in call.outputs for source in call.inputs)
+
+
+def launch_overlaps_partly(call: Launch) -> bool:
+    """Whether an output of a launch shares memory with an input that is another buffer."""
     return any(
-        out.space is source.space
-        and out.index == source.index
-        and out.offset < source.offset + source.nbytes
-        and source.offset < out.offset + out.nbytes
-        for out in call.outputs
-        for source in call.inputs
+        out != source and _overlap(out, source) for out in call.outputs for source in call.inputs
+    )
+
+
+def _overlap(a: Buffer, b: Buffer) -> bool:
+    return (
+        a.space is b.space
+        and a.index == b.index
+        and a.offset < b.offset + b.nbytes
+        and b.offset < a.offset + a.nbytes
     )
 
 

@@ -4,7 +4,8 @@
              --> func @f(%x: memref<A>, %out: memref<B>) attributes {rt.program} {
                    rt.launch @k ins(%x) outs(%out); return }
 
-Reshapes become views of the same memory and constants read-only buffers. A value that is returned
+Reshapes become views of the same memory, so do slices that are one piece of it and that no kernel
+computes anything of, and constants read-only buffers. A value that is returned
 is written where the caller wants it; every other one gets a `memref.alloc`, which `plan-memory`
 turns into a piece of the arena; so does the workspace of a kernel that needs one. What a kernel
 keeps from call to call is an `rt.state`. A kernel whose config says `gemm` becomes `rt.gemm`;
@@ -29,7 +30,7 @@ from xdsl.dialects.builtin import (
     i8,
     i64,
 )
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator
@@ -40,7 +41,11 @@ from convir.dialects.kernel import ops as kernel
 from convir.dialects.rt import ops as rt
 from convir.dialects.stream_attributes import states_of
 from convir.lowering.buffers.buffer_type import buffer_type, refusal
-from convir.lowering.buffers.result_memory import in_place_arguments, updated_argument
+from convir.lowering.buffers.result_memory import (
+    in_place_arguments,
+    sliced_argument,
+    updated_argument,
+)
 from convir.lowering.buffers.workspace import launch_state, launch_workspace
 from convir.lowering.implementations import GEMM, config_of
 from convir.lowering.kernels.library.gemm_call import GemmCall, match_gemm
@@ -77,7 +82,7 @@ class _Program:
     states: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     """Buffers of states after the call, and those before it."""
     _reshaped: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
-    """Of each reshape the tensor that it is another name of."""
+    """Of each reshape, or slice that is a view, the tensor that it is another name of."""
     _reads: Counter[SSAValue] = field(default_factory=Counter["SSAValue"])
     """Of each buffer how often what is not converted yet reads a tensor in it."""
     _workspaces: dict[tuple[kernel.FuncOp, tuple[int, ...]], int] = field(
@@ -150,6 +155,8 @@ class _Program:
     def _call(self, op: kernel.CallOp) -> None:
         callee = kernel.callee_of(op, op.callee)
         assert callee is not None
+        if self._is_view(op, callee):
+            return
         inputs = [self.buffers[argument] for argument in op.arguments]
         outputs = [self._destination(op, callee, i) for i in range(len(op.res))]
         for result, out in enumerate(outputs):
@@ -166,6 +173,25 @@ class _Program:
         if callee.configs is not None and self.device in callee.configs.data:
             launch.attributes["configs"] = callee.configs
         self._emit(launch).location = op.location
+
+    def _is_view(self, op: kernel.CallOp, callee: kernel.FuncOp) -> bool:
+        """Let the result of a kernel that only slices be a view of its argument, if it may be.
+
+        What the program returns has memory of its own, and a state may be written over before the
+        slice is read.
+        """
+        part = sliced_argument(callee)
+        if part is None or op.res[0] in self.destinations:
+            return False
+        argument = op.arguments[part.argument]
+        source = self.buffers[argument]
+        if self.states and isinstance(_memory_of(source), BlockArgument):
+            return False
+        target = buffer_type(op.res[0].type, op)
+        self.buffers[op.res[0]] = self.view(source, target, part.offset)
+        self._reshaped[op.res[0]] = self._reshaped.get(argument, argument)
+        self._reads[self._buffer_read(argument)] += sum(1 for _ in reads_of(op.res[0]))
+        return True
 
     def _workspace(self, callee: kernel.FuncOp, inputs: Sequence[SSAValue]) -> list[SSAValue]:
         """A temporary for what the kernel needs beside its operands."""
@@ -296,12 +322,32 @@ def convert_function(function: func.FuncOp, device: str, gpu: Target | None) -> 
     return converted
 
 
+def _erase_slices(module: ModuleOp) -> None:
+    """Erase kernels of slices that became views."""
+    called = {
+        op.callee.root_reference.data
+        for op in module.walk()
+        if isinstance(op, kernel.CallOp | rt.LaunchOp)
+    }
+    kernels = [op for op in module.ops if isinstance(op, kernel.FuncOp)]
+    for op in kernels:
+        if op.sym_name.data not in called and sliced_argument(op) is not None:
+            Rewriter.erase_op(op)
+
+
 def _is_filled_in(op: arith.ConstantOp) -> bool:
     """Whether a constant is one value, and only returned: its buffer is filled."""
     readers = list(readers_of(op.result))
     return constant_fill_of(op.result) is not None and all(
         reader.has_trait(IsTerminator) for reader in readers
     )
+
+
+def _memory_of(buffer: SSAValue) -> SSAValue:
+    """What a buffer is a view of."""
+    while isinstance(buffer.owner, rt.ViewOp):
+        buffer = buffer.owner.source
+    return buffer
 
 
 def _erase_unread(body: Block) -> None:
@@ -401,3 +447,4 @@ class ConvertToRtPass(ModulePass):
                 converted = convert_function(function, self.device, gpu)
                 Rewriter.insert_op(converted, InsertPoint.before(function))
                 Rewriter.erase_op(function)
+        _erase_slices(op)

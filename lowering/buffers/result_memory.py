@@ -1,18 +1,25 @@
-"""The arguments of a kernel whose memory its results may take."""
+"""The arguments of a kernel in whose memory its results are, or may be."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from xdsl.ir import BlockArgument, Operation
 
 from convir.analysis.slices import slice_view
 from convir.analysis.structured import structured
 from convir.lowering.loops.pointwise import is_pointwise
+from convir.lowering.regions.placements import ALIGNMENT, is_contiguous, nbytes_of, offset_of
 
 if TYPE_CHECKING:
+    from xdsl.dialects.builtin import TensorType
+    from xdsl.ir import Attribute
+
     from convir.dialects.kernel import ops as kernel
 
+
+SLICE_AND_RETURN = 2
+"""Ops of a kernel that slices and does no more."""
 
 _HARMLESS = frozenset({"arith.constant", "tensor.empty", "kernel.return"})
 """Ops of a body that read no element of an argument."""
@@ -55,3 +62,30 @@ def updated_argument(callee: kernel.FuncOp, result: int) -> int | None:
         return None
     # What the kernel reads of it may have been written over.
     return view.dest.index if view.dest.has_one_use() else None
+
+
+class Part(NamedTuple):
+    """A piece of the memory of an argument."""
+
+    argument: int
+    offset: int
+    """Bytes before it."""
+
+
+def sliced_argument(callee: kernel.FuncOp) -> Part | None:
+    """The piece of an argument's memory that a kernel alone copies; None if it does more.
+
+    The piece begins where kernels read vectors.
+    """
+    ops = list(callee.body.block.ops)
+    view = slice_view(ops[0]) if len(ops) == SLICE_AND_RETURN else None
+    if view is None or view.kind != "extract_slice" or view.strided:
+        return None
+    if not isinstance(view.source, BlockArgument) or None in (*view.offsets, *view.sizes):
+        return None
+    shape = cast("TensorType[Attribute]", view.source.type).get_shape()
+    if not is_contiguous(cast("tuple[int, ...]", view.sizes), shape):
+        return None
+    offset = offset_of(view.source, cast("tuple[int, ...]", view.offsets))
+    is_whole = nbytes_of(view.result) > 0 and offset % ALIGNMENT == 0
+    return Part(view.source.index, offset) if is_whole else None

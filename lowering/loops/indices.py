@@ -120,6 +120,12 @@ class IndexBuilder:
             return a
         return self._emit(arith.MuliOp(self.value(a), self.value(b)))
 
+    def least(self, a: Index, b: int) -> Index:
+        """The smaller one of a and b."""
+        if isinstance(a, int):
+            return min(a, b)
+        return self._emit(arith.MinSIOp(self.value(a), self.constant(b)))
+
     def div(self, a: Index, b: int) -> Index:
         """a / b for a >= 0 and b > 0; a shift where b is a power of two.
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import inf, prod
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from xdsl.builder import Builder
-from xdsl.dialects import func, memref, scf
+from xdsl.dialects import func, memref, scf, tensor
 from xdsl.dialects.builtin import (
     FunctionType,
     IndexType,
@@ -26,12 +26,13 @@ from xdsl.rewriter import InsertPoint
 from convir.analysis.slices import index_of, slice_view
 from convir.analysis.structured import structured
 from convir.lowering.buffers.buffer_type import dense_memref
+from convir.lowering.loops.crossing_reads import crossing_dim
 from convir.lowering.loops.evaluate import Evaluator, static_shape
 from convir.lowering.loops.indices import Index, IndexBuilder
 from convir.lowering.loops.tensor_rules import RULES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Sequence
 
     from convir.analysis.slices import SliceView
     from convir.dialects.kernel import ops as kernel
@@ -44,9 +45,20 @@ INNER_ELEMENTS = 256
 few enough to leave every thread some."""
 
 
+BLOCKS = (16, 14, 20, 12, 10, 8)
+"""Neighbours that are read at a time where a kernel writes along another dimension than it reads,
+the best first: so many cache lines are written to in turns."""
+NARROW_BLOCKS = (8, 7, 6, 5)
+SAME_PLACE = 1024
+"""Elements of f32 apart, lines share one of the few places that a first cache has for them."""
+
 MAX_INSERTIONS = 32
 """So many insertions into one tensor are tested for each element; of more, the last are written
 over what is there."""
+
+
+_Store: TypeAlias = "Callable[[list[Index], SSAValue], None]"
+"""Emits the store of an element at an index."""
 
 
 @dataclass(frozen=True)
@@ -193,21 +205,31 @@ def _lower_piece(
     out = entry.args[len(inputs) + piece.result]
     begin, end = entry.args[-2:]
 
+    def store(indices: list[Index], element: SSAValue) -> None:
+        target = [at.value(index) for index in target_of(ev, piece, indices)]
+        builder.insert(memref.StoreOp.get(element, out, target))
+
     shape = static_shape(piece.value)
-    split = _outer_rank(shape, inner_elements)
-    range_loop(
-        ev,
-        begin,
-        end,
-        lambda position: _inner_loops(
-            ev, at.delinearize(position, shape[:split]), shape, piece, out
-        ),
-    )
+    crossing = crossing_dim(piece.value)
+    if crossing is None:
+        outer = shape[: _outer_rank(shape, inner_elements)]
+    else:
+        between = (size for dim, size in enumerate(shape[:-1]) if dim != crossing)
+        outer = (*between, -(-shape[crossing] // _block_of(shape, crossing)))
+
+    def inside(position: SSAValue) -> None:
+        indices = at.delinearize(position, outer)
+        if crossing is None:
+            _inner_loops(ev, indices, piece.value, store)
+        else:
+            _crossing_loops(ev, indices, piece.value, crossing, store)
+
+    range_loop(ev, begin, end, inside)
     builder.insert(func.ReturnOp())
     lowered = func.FuncOp(
         name, FunctionType.from_lists(list(entry.arg_types), []), Region(entry), "public"
     )
-    lowered.attributes[RANGE_ATTR] = IntegerAttr(prod(shape[:split]), i64)
+    lowered.attributes[RANGE_ATTR] = IntegerAttr(prod(outer), i64)
     return lowered
 
 
@@ -222,20 +244,71 @@ def _outer_rank(shape: tuple[int, ...], inner_elements: int) -> int:
 
 
 def _inner_loops(
-    ev: Evaluator, outer: list[Index], shape: tuple[int, ...], piece: Piece, out: SSAValue
+    ev: Evaluator,
+    outer: list[Index],
+    value: SSAValue,
+    store: _Store,
 ) -> None:
-    if len(outer) < len(shape):
-        bound = ev.at.constant(shape[len(outer)])
-        range_loop(
-            ev,
-            ev.at.constant(0),
-            bound,
-            lambda index: _inner_loops(ev, [*outer, index], shape, piece, out),
-        )
+    """Loops over the dimensions of `value` that `outer` has no index of. Along one that tensors are
+    joined along, each has a loop of its own: LLVM makes no vectors of elements of one or another.
+    """
+    dim = len(outer)
+    if dim == len(static_shape(value)):
+        store(outer, ev.element(value, outer))
         return
-    value = ev.element(piece.value, outer)
-    target = target_of(ev, piece, outer)
-    ev.builder.insert(memref.StoreOp.get(value, out, [ev.at.value(index) for index in target]))
+    begin = 0
+    for part in _parts_along(value, dim):
+
+        def store_behind(indices: list[Index], element: SSAValue, begin: int = begin) -> None:
+            store([*indices[:dim], ev.at.add(indices[dim], begin), *indices[dim + 1 :]], element)
+
+        def inside(index: SSAValue, part: SSAValue = part, store: _Store = store_behind) -> None:
+            _inner_loops(ev, [*outer, index], part, store)
+
+        size = static_shape(part)[dim]
+        range_loop(ev, ev.at.constant(0), ev.at.constant(size), inside)
+        begin += size
+
+
+def _crossing_loops(
+    ev: Evaluator, outer: list[Index], value: SSAValue, crossing: int, store: _Store
+) -> None:
+    """Loops over the last dimension of `value` and, inside, over a block of the dimension
+    `crossing`; `outer` has the indices of all others, and behind them the block's."""
+    *between, number = outer
+    shape = static_shape(value)
+    block = _block_of(shape, crossing)
+    first, count = ev.at.mul(number, block), block
+    if shape[crossing] % block:
+        count = ev.at.least(ev.at.sub(shape[crossing], first), block)
+
+    def inside(last: SSAValue) -> None:
+        def store_one(index: SSAValue) -> None:
+            along = ev.at.add(first, index)
+            indices = [*between[:crossing], along, *between[crossing:], last]
+            store(indices, ev.element(value, indices))
+
+        range_loop(ev, ev.at.constant(0), ev.at.value(count), store_one)
+
+    range_loop(ev, ev.at.constant(0), ev.at.constant(shape[-1]), inside)
+
+
+def _block_of(shape: Sequence[int], crossing: int) -> int:
+    """How many neighbours along a dimension are read at a time: a number that divides its size, if
+    one may; few where what they are written to falls into the same places of a cache."""
+    size, apart = shape[crossing], prod(shape[crossing + 1 :])
+    longest, *others = NARROW_BLOCKS if apart % SAME_PLACE == 0 else BLOCKS
+    if size <= longest:
+        return size
+    return next((n for n in (longest, *others) if size % n == 0), longest)
+
+
+def _parts_along(value: SSAValue, dim: int) -> Sequence[SSAValue]:
+    """The tensors that `value` joins along `dim`, or itself."""
+    owner = value.owner
+    if isinstance(owner, tensor.ConcatOp) and owner.dim.value.data == dim:
+        return owner.inputs
+    return (value,)
 
 
 def target_of(ev: Evaluator, piece: Piece, indices: list[Index]) -> list[Index]:

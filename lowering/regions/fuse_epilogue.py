@@ -35,6 +35,7 @@ from convir.analysis.slices import slice_view
 from convir.analysis.structured import structured
 from convir.lowering.bodies.operand_access import pad_value, shape_of
 from convir.lowering.loops.pointwise import is_pointwise
+from convir.lowering.regions.merge_diamonds import merge_diamonds
 from convir.lowering.regions.op_groups import (
     ALIASES,
     Groups,
@@ -227,4 +228,5 @@ class FuseEpiloguePass(ModulePass):
         for function in list(op.walk()):
             if isinstance(function, func.FuncOp) and len(function.body.blocks) == 1:
                 eliminate_dead_code(function)
+                merge_diamonds(function.body.block)
                 fuse_epilogues(function.body.block)

@@ -21,6 +21,8 @@ from convir.dialects.conv.constant import ConstantOp
 from convir.lowering.regions.op_groups import ALIASES, FREE
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from xdsl.ir import Attribute, Block, SSAValue
 
 ALIGNMENT = 64
@@ -93,7 +95,7 @@ def _pieces(last: Operation) -> list[Piece] | None:
         if piece.offset != end:
             return None
         end += piece.nbytes
-    whole = _nbytes(last.results[0])
+    whole = nbytes_of(last.results[0])
     return pieces[::-1] if len(pieces) > 1 and end == whole else None
 
 
@@ -106,13 +108,10 @@ def _piece(op: Operation) -> Piece | None:
     if computed is None or any(stride != 1 for stride in view.strides):
         return None
     shape, small = (_shape(value) for value in (op.results[0], source))
-    if DYNAMIC_INDEX in (*shape, *small) or not _is_contiguous(small, shape):
+    if DYNAMIC_INDEX in (*shape, *small) or not is_contiguous(small, shape):
         return None
-    size = _nbytes(source)
-    element = size // max(1, prod(small))
-    offsets = cast("tuple[int, ...]", view.offsets)
-    steps = [prod(shape[dim + 1 :]) for dim in range(len(shape))]
-    offset = element * sum(o * step for o, step in zip(offsets, steps, strict=True))
+    size = nbytes_of(source)
+    offset = offset_of(op.results[0], cast("tuple[int, ...]", view.offsets))
     return Piece(op, computed, offset, size) if size and offset % ALIGNMENT == 0 else None
 
 
@@ -130,7 +129,7 @@ def _computed_for(source: SSAValue) -> SSAValue | None:
     return None
 
 
-def _is_contiguous(small: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+def is_contiguous(small: tuple[int, ...], shape: tuple[int, ...]) -> bool:
     """Whether a slice of these sizes is one piece of memory: whole behind its first long side."""
     leading = next((dim for dim, size in enumerate(small) if size != 1), len(small))
     return len(small) == len(shape) and small[leading + 1 :] == shape[leading + 1 :]
@@ -140,7 +139,18 @@ def _shape(value: SSAValue) -> tuple[int, ...]:
     return cast("TensorType[Attribute]", value.type).get_shape()
 
 
-def _nbytes(value: SSAValue) -> int:
-    kind = cast("TensorType[Attribute]", value.type)
-    width = kind.element_type.bitwidth if isinstance(kind.element_type, FixedBitwidthType) else 64
-    return prod(kind.get_shape()) * -(-width // 8)
+def nbytes_of(value: SSAValue) -> int:
+    """The bytes of a static tensor."""
+    return prod(_shape(value)) * _element_bytes(value)
+
+
+def offset_of(value: SSAValue, offsets: Sequence[int]) -> int:
+    """The bytes of a static tensor before its element at `offsets`."""
+    shape = _shape(value)
+    steps = [prod(shape[dim + 1 :]) for dim in range(len(shape))]
+    return _element_bytes(value) * sum(o * step for o, step in zip(offsets, steps, strict=True))
+
+
+def _element_bytes(value: SSAValue) -> int:
+    element: object = cast("TensorType[Attribute]", value.type).element_type
+    return -(-element.bitwidth // 8) if isinstance(element, FixedBitwidthType) else 8

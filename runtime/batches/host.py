@@ -25,7 +25,7 @@ from convir.runtime.batches.program_growth import program_growth
 from convir.runtime.host.jit import object_code
 from convir.runtime.host.kernel_codes import Placed, options_of, pointers_of
 from convir.runtime.host.planner import Coded, plan_coded
-from convir.runtime.program import Launch, launch_overlaps, reused_arguments
+from convir.runtime.program import Launch, launch_overlaps_partly, results_over_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -168,8 +168,10 @@ def _all_at(launches: _Launches, batches: Sequence[int]) -> list[HostLaunch] | R
 def _launches_of(
     calls: Sequence[Launch], batches: Sequence[int], cpu: CpuTarget
 ) -> _Launches | Refusal:
-    bodies = [KernelBody(x.kernel, reused_arguments(x), launch_overlaps(x)) for x in calls]
-    if len({(body.reused, body.overlaps) for body in bodies}) > 1:
+    bodies = [
+        KernelBody(x.kernel, results_over_arguments(x), launch_overlaps_partly(x)) for x in calls
+    ]
+    if len({(body.reused, body.overlaps_partly) for body in bodies}) > 1:
         return Refusal("results lie over arguments for some batches")
     planned = planned_kernel(bodies[0], config_of(calls[0].kernel, HOST) or LOOPS, cpu)
     if isinstance(planned, Refusal):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,12 +25,14 @@ class Timing:
     median: float
     p20: float
     p80: float
+    least: float = field(default=float("nan"), compare=False)
+    """What the machine's other work disturbs least."""
 
     @staticmethod
     def of(samples: Sequence[float]) -> Timing:
         """The timing of samples in µs."""
         p20, median, p80 = np.percentile(np.asarray(samples), (20, 50, 80))
-        return Timing(float(median), float(p20), float(p80))
+        return Timing(float(median), float(p20), float(p80), float(np.min(samples)))
 
     def __str__(self) -> str:
         return f"{self.median:.1f} [{self.p20:.1f}–{self.p80:.1f}]"

@@ -25,9 +25,9 @@ from convir.runtime.program import (
     Copy,
     Launch,
     Space,
-    launch_overlaps,
+    launch_overlaps_partly,
     memory_positions,
-    reused_arguments,
+    results_over_arguments,
 )
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ class _Kernels:
         self._program = program
         self._cpu = cpu
         self._early = early
-        self._launches: dict[tuple[FuncOp, tuple[int, ...], bool], HostLaunch] = {
+        self._launches: dict[tuple[FuncOp, tuple[tuple[int, int], ...], bool], HostLaunch] = {
             (function, (), False): launch for function, launch in early.launches.items()
         }
 
@@ -239,7 +239,7 @@ class _Kernels:
 
     def launch(self, call: Launch) -> HostLaunch:
         """What a call launches."""
-        key = call.kernel, reused_arguments(call), launch_overlaps(call)
+        key = call.kernel, results_over_arguments(call), launch_overlaps_partly(call)
         if key not in self._launches:
             self._launches[key] = launch_of(call, self._cpu)
         return self._launches[key]
@@ -254,7 +254,7 @@ def launch_of(call: Launch, cpu: CpuTarget) -> HostLaunch:
     Raises:
         PassFailedException: the kernel has no code for the host.
     """
-    body = KernelBody(call.kernel, reused_arguments(call), launch_overlaps(call))
+    body = KernelBody(call.kernel, results_over_arguments(call), launch_overlaps_partly(call))
     launch = plan_kernel(body, config_of(call.kernel, HOST) or LOOPS, cpu)
     if isinstance(launch, Refusal):
         raise PassFailedException(f"@{call.kernel.sym_name.data}: {launch.reason}")

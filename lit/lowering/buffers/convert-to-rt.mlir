@@ -213,3 +213,87 @@ func.func @no_state(%x: tensor<4xf32>, %w: tensor<16xf32>) -> tensor<16xf32> {
   %0 = kernel.call @into(%x, %w) : (tensor<4xf32>, tensor<16xf32>) -> tensor<16xf32>
   return %0 : tensor<16xf32>
 }
+
+// -----
+
+// A slice that is one piece of its source's memory is a view of it, and nobody's launch; its source
+// is not written over while the slice is read.
+// CHECK-NOT:   kernel.func @half
+// CHECK:       func.func @slices
+// CHECK:       rt.launch @negate ins(%x : memref<4x16xf32>) outs(%[[ALL:.*]] : memref<4x16xf32>)
+// CHECK-NEXT:  %[[HALF:.*]] = rt.view %[[ALL]][128] : memref<4x16xf32> to memref<2x16xf32>
+// CHECK-NEXT:  %[[OTHER:.*]] = memref.alloc() : memref<4x16xf32>
+// CHECK-NEXT:  rt.launch @negate ins(%[[ALL]] : memref<4x16xf32>) outs(%[[OTHER]] : memref<4x16xf32>)
+// CHECK-NEXT:  rt.launch @join ins(%[[HALF]], %[[OTHER]] :
+kernel.func @negate(%x: tensor<4x16xf32>) -> tensor<4x16xf32> {
+  %0 = arith.negf %x : tensor<4x16xf32>
+  kernel.return %0 : tensor<4x16xf32>
+}
+kernel.func @half(%x: tensor<4x16xf32>) -> tensor<2x16xf32> {
+  %0 = tensor.extract_slice %x[2, 0] [2, 16] [1, 1] : tensor<4x16xf32> to tensor<2x16xf32>
+  kernel.return %0 : tensor<2x16xf32>
+}
+kernel.func @join(%x: tensor<2x16xf32>, %y: tensor<4x16xf32>) -> tensor<6x16xf32> {
+  %0 = tensor.concat dim(0) %x, %y : (tensor<2x16xf32>, tensor<4x16xf32>) -> tensor<6x16xf32>
+  kernel.return %0 : tensor<6x16xf32>
+}
+func.func @slices(%x: tensor<4x16xf32>) -> tensor<6x16xf32> {
+  %0 = kernel.call @negate(%x) : (tensor<4x16xf32>) -> tensor<4x16xf32>
+  %1 = kernel.call @half(%0) : (tensor<4x16xf32>) -> tensor<2x16xf32>
+  %2 = kernel.call @negate(%0) : (tensor<4x16xf32>) -> tensor<4x16xf32>
+  %3 = kernel.call @join(%1, %2) : (tensor<2x16xf32>, tensor<4x16xf32>) -> tensor<6x16xf32>
+  return %3 : tensor<6x16xf32>
+}
+
+// -----
+
+// Not views: what is returned, columns, and what does not begin where vectors do.
+// CHECK-LABEL: func.func @copies
+// CHECK-NEXT:  rt.launch @half
+// CHECK-NEXT:  memref.alloc
+// CHECK-NEXT:  rt.launch @columns
+// CHECK-NEXT:  memref.alloc
+// CHECK-NEXT:  rt.launch @row
+kernel.func @half(%x: tensor<4x6xf32>) -> tensor<2x6xf32> {
+  %0 = tensor.extract_slice %x[0, 0] [2, 6] [1, 1] : tensor<4x6xf32> to tensor<2x6xf32>
+  kernel.return %0 : tensor<2x6xf32>
+}
+kernel.func @columns(%x: tensor<4x6xf32>) -> tensor<4x3xf32> {
+  %0 = tensor.extract_slice %x[0, 0] [4, 3] [1, 1] : tensor<4x6xf32> to tensor<4x3xf32>
+  kernel.return %0 : tensor<4x3xf32>
+}
+kernel.func @row(%x: tensor<4x6xf32>) -> tensor<6xf32> {
+  %0 = tensor.extract_slice %x[1, 0] [1, 6] [1, 1] : tensor<4x6xf32> to tensor<6xf32>
+  kernel.return %0 : tensor<6xf32>
+}
+kernel.func @join(%x: tensor<4x3xf32>, %y: tensor<6xf32>) -> tensor<18xf32> {
+  %c = tensor.collapse_shape %x [[0, 1]] : tensor<4x3xf32> into tensor<12xf32>
+  %0 = tensor.concat dim(0) %c, %y : (tensor<12xf32>, tensor<6xf32>) -> tensor<18xf32>
+  kernel.return %0 : tensor<18xf32>
+}
+func.func @copies(%x: tensor<4x6xf32>) -> (tensor<2x6xf32>, tensor<18xf32>) {
+  %0 = kernel.call @half(%x) : (tensor<4x6xf32>) -> tensor<2x6xf32>
+  %1 = kernel.call @columns(%x) : (tensor<4x6xf32>) -> tensor<4x3xf32>
+  %2 = kernel.call @row(%x) : (tensor<4x6xf32>) -> tensor<6xf32>
+  %3 = kernel.call @join(%1, %2) : (tensor<4x3xf32>, tensor<6xf32>) -> tensor<18xf32>
+  return %0, %3 : tensor<2x6xf32>, tensor<18xf32>
+}
+
+// -----
+
+// Not a view: a slice of a state, which the call may have written over before the slice is read.
+// CHECK-LABEL: func.func @state
+// CHECK:       rt.launch @half
+kernel.func @half(%x: tensor<4x16xf32>) -> tensor<2x16xf32> {
+  %0 = tensor.extract_slice %x[2, 0] [2, 16] [1, 1] : tensor<4x16xf32> to tensor<2x16xf32>
+  kernel.return %0 : tensor<2x16xf32>
+}
+kernel.func @update(%s: tensor<4x16xf32>, %h: tensor<2x16xf32>) -> tensor<4x16xf32> {
+  %0 = tensor.insert_slice %h into %s[0, 0] [2, 16] [1, 1] : tensor<2x16xf32> into tensor<4x16xf32>
+  kernel.return %0 : tensor<4x16xf32>
+}
+func.func @state(%s: tensor<4x16xf32>) -> tensor<4x16xf32> attributes {convir.states = 1 : i64} {
+  %0 = kernel.call @half(%s) : (tensor<4x16xf32>) -> tensor<2x16xf32>
+  %1 = kernel.call @update(%s, %0) : (tensor<4x16xf32>, tensor<2x16xf32>) -> tensor<4x16xf32>
+  return %1 : tensor<4x16xf32>
+}

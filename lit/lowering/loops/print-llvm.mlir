@@ -21,9 +21,15 @@
 // CHECK-NEXT:    bitcast i32
 // CHECK:         fadd float
 
-// Written in place: the output is an input, and nothing may be assumed.
+// Written in place: the output is the input, and the loops know one pointer for both.
 // CHECK:       ; @main_4 for host: loops
-// CHECK:       define internal void @"main_4.loops"(ptr %".1", ptr %".2",
+// CHECK:       define internal void @"main_4.loops"(ptr noalias %".1", ptr noalias %".2",
+// CHECK-NOT:     ptr %".1"
+// CHECK:         [[FROM:%.+]] = getelementptr inbounds double, ptr %".2"
+// CHECK:         load double, ptr [[FROM]]
+// CHECK:         [[TO:%.+]] = getelementptr inbounds double, ptr %".2"
+// CHECK:         store double {{%.+}}, ptr [[TO]]
+// CHECK:       define void @"main_4.entry"
 func.func @main(%x: tensor<6xf32>, %a: tensor<32x32xf32>, %h: tensor<6xbf16>, %d: tensor<6xf64>) -> (tensor<6xf32>, tensor<32x32xf32>, tensor<6xbf16>, tensor<6xf64>) {
   %init = arith.constant dense<0.0> : tensor<32x32xf32>
   %0 = math.floor %x : tensor<6xf32>

@@ -212,15 +212,20 @@ class KernelBody:
     """A kernel, and which of its arguments share memory with a result; it is read once."""
 
     function: kernel.FuncOp
-    reused: tuple[int, ...] = ()
-    """The arguments over which a result is written, all of it over all of it."""
-    overlaps: bool = False
-    """Whether a result shares memory with an argument, in part or wholly."""
+    reused: tuple[tuple[int, int], ...] = ()
+    """The arguments over which a result is written, all of it over all of it, and that result."""
+    overlaps_partly: bool = False
+    """Whether a result shares memory with an argument that is another buffer."""
     constants: tuple[int, ...] = ()
     """The arguments that are constants of the program."""
     _readings: dict[VectorUnit, HostContraction | Refusal] = field(
         default_factory=dict["VectorUnit", "HostContraction | Refusal"], init=False, repr=False
     )
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether a result shares memory with an argument, in part or wholly."""
+        return len(self.reused) > 0 or self.overlaps_partly
 
     def contraction(self, cpu: CpuTarget) -> HostContraction | Refusal:
         """The kernel as one contraction with an epilogue, or why it is none of the host's."""

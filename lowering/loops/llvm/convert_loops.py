@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 from xdsl.dialects import llvm, scf
 from xdsl.dialects.builtin import (
     ArrayAttr,
+    DenseArrayBase,
     DictionaryAttr,
     IntegerAttr,
     MemRefType,
@@ -24,11 +25,14 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
+from convir.analysis.slices import index_of
 from convir.lowering.kernels.host.vector_functions.activations import activation
 from convir.lowering.loops.llvm.half import icmp_predicate
 from convir.lowering.loops.llvm.scalars import ScalarConverter, storage_type
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from xdsl.dialects import func, memref
 
 _NEVER_WRAPS = llvm.OverflowAttr((llvm.OverflowFlag.NO_SIGNED_WRAP,))
@@ -37,18 +41,33 @@ _NEVER_WRAPS = llvm.OverflowAttr((llvm.OverflowFlag.NO_SIGNED_WRAP,))
 INTERNAL = "internal"
 """The linkage of a function that its own module alone calls."""
 
+KEPT_LOOPS_ATTR = "convir.kept_loops"
+"""On a converted function: the numbers of the blocks that jump back in loops that LLVM is not to
+unroll."""
+
+MIN_TRIPS = 8
+"""Of a loop for vectors: f32 in a vector of AVX."""
+
 Library: TypeAlias = dict[str, llvm.LLVMFunctionType]
 
 
 def convert_loops(
-    loops: func.FuncOp, library: Library, *, noalias: bool, f16_in_hardware: bool
+    loops: func.FuncOp,
+    library: Library,
+    *,
+    noalias: bool,
+    same: Mapping[int, int],
+    f16_in_hardware: bool,
 ) -> llvm.FuncOp:
     """The LLVM function of a loop function.
 
     Args:
         loops: a function of scf, memref, arith and math ops that returns nothing.
         library: takes the functions of the C library that it calls, with their types.
-        noalias: whether no two memref arguments overlap; without it nothing vectorizes.
+        noalias: whether no two memref arguments overlap but those of `same`; without it nothing
+            vectorizes.
+        same: the arguments that are the memory of another argument, and which; none of these is
+            itself that of another.
         f16_in_hardware: whether the target converts between f16 and f32 itself.
 
     Raises:
@@ -57,12 +76,12 @@ def convert_loops(
     argument_types = [_argument_type(t) for t in loops.function_type.inputs]
     region = Region(Block(arg_types=argument_types))
     converter = _Converter(region, library, f16_in_hardware)
-    for old, new in zip(loops.body.block.args, region.block.args, strict=True):
-        converter.values[old] = new
+    for number, old in enumerate(loops.body.block.args):
+        converter.values[old] = region.block.args[same.get(number, number)]
     converter.block_of(loops.body.block)
     converter.emit_op(llvm.ReturnOp())
     flags = {"llvm.noalias": UnitAttr()} if noalias else {}
-    return llvm.FuncOp(
+    converted = llvm.FuncOp(
         f"{loops.sym_name.data}.loops",  # a dot keeps it apart from the C library's names
         llvm.LLVMFunctionType(argument_types, llvm.LLVMVoidType()),
         linkage=llvm.LinkageAttr(INTERNAL),
@@ -74,6 +93,21 @@ def convert_loops(
             )
         },
     )
+    kept = [i for i, block in enumerate(region.blocks) if block in converter.ends_of_kept_loops]
+    converted.attributes[KEPT_LOOPS_ATTR] = DenseArrayBase.from_list(i64, kept)
+    return converted
+
+
+def _is_for_vectors(op: scf.ForOp) -> bool:
+    """Whether a loop carries nothing, holds no other, and goes round often enough for a vector.
+
+    LLVM unrolls short loops before it makes vectors of others, and seldom makes any of the rest.
+    """
+    begin, end, step = index_of(op.lb), index_of(op.ub), index_of(op.step)
+    if not (isinstance(begin, int) and isinstance(end, int) and step == 1):
+        return False
+    is_innermost = not any(isinstance(inner, scf.ForOp) for inner in op.body.walk())
+    return is_innermost and not op.iter_args and end - begin >= MIN_TRIPS
 
 
 def _argument_type(argument_type: Attribute) -> Attribute:
@@ -88,6 +122,8 @@ class _Converter:
     library: Library
     f16_in_hardware: bool
     values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    ends_of_kept_loops: list[Block] = field(default_factory=list[Block])
+    """The blocks that jump back in loops that LLVM is not to unroll."""
     block: Block = field(init=False)
     scalars: ScalarConverter = field(init=False)
 
@@ -164,6 +200,8 @@ class _Converter:
         self.block = body
         self.values.update(zip(op.body.block.args, header.args, strict=True))
         next_values = self.block_of(op.body.block)
+        if _is_for_vectors(op):
+            self.ends_of_kept_loops.append(self.block)
         self.emit_op(llvm.BrOp(header, self.arithmetic(llvm.AddOp, index, step), *next_values))
 
         self.block = after

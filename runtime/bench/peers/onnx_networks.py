@@ -36,6 +36,20 @@ LAST_IMAGE = [7, 7]
 """The image that the last pooling of ImageNet's networks averages."""
 
 
+LIGHT = (
+    "bvlc_alexnet",
+    "zfnet512",
+    "squeezenet",
+    "shufflenet",
+    "inception_v1",
+    "inception_v2",
+    "resnet50",
+    "densenet121",
+    "vgg19",
+)
+"""The light models of the package onnx: the constants of their weights are not kept."""
+
+
 class MissingModelError(LookupError):
     """The package that holds a model is not installed."""
 
@@ -66,7 +80,7 @@ def resnet50() -> Any:
     Raises:
         MissingModelError: onnx is not installed.
     """
-    model = _light("resnet50")
+    model = light("resnet50")
     height, width = model.graph.input[0].type.tensor_type.shape.dim[2:]
     height.dim_param, width.dim_param = "height", "width"
     return model
@@ -78,7 +92,7 @@ def densenet121() -> Any:
     Raises:
         MissingModelError: onnx is not installed.
     """
-    return _light("densenet121")
+    return light("densenet121")
 
 
 def vgg19() -> Any:
@@ -87,11 +101,11 @@ def vgg19() -> Any:
     Raises:
         MissingModelError: onnx is not installed.
     """
-    return _light("vgg19")
+    return light("vgg19")
 
 
-def _light(name: str) -> Any:
-    """A light model of the package onnx with random weights, for any batch.
+def light(name: str) -> Any:
+    """One of `LIGHT` with random weights, for any batch.
 
     Raises:
         MissingModelError: onnx is not installed.
@@ -106,8 +120,10 @@ def _light(name: str) -> Any:
     shapes = {x.name: numpy_helper.to_array(x) for x in graph.initializer}
     weights: list[Any] = []
     nodes: list[Any] = []
+    made: set[str] = set()
     for node in graph.node:
         if node.op_type == "ConstantOfShape":
+            made.add(node.output[0])
             shape = tuple(int(size) for size in shapes[node.input[0]])
             spread = np.sqrt(1 / np.prod(shape[1:]))
             values = rng.standard_normal(shape) * spread
@@ -117,9 +133,10 @@ def _light(name: str) -> Any:
         if node.op_type == "AveragePool" and _kernel_of(node) == LAST_IMAGE:
             node.op_type = "GlobalAveragePool"
             del node.attribute[:]
-        if node.op_type == "Reshape":
-            rest = numpy_helper.from_array(np.array([0, -1]), node.input[1])
-            weights.append(rest)
+        if node.op_type == "Reshape" and node.input[0] not in made:
+            shape = shapes[node.input[1]]
+            rest = np.array([0, -1]) if len(shape) == 2 else np.array([0, *shape[1:]])
+            weights.append(numpy_helper.from_array(rest, node.input[1]))
         nodes.append(node)
     made = {tensor.name for tensor in weights}
     read = {name for node in nodes for name in node.input} - made

@@ -41,10 +41,13 @@ def launch(body: KernelBody, cpu: CpuTarget) -> HostLaunch:
         *(Argument("input", index) for index in range(len(types.inputs))),
         *(Argument("output", index) for index in range(len(types.outputs))),
     )
-    loops = lower_kernel(body.function, reused=body.reused)
+    loops = lower_kernel(body.function, reused=[argument for argument, _ in body.reused])
     # The loops are taken apart while they are converted.
     stages = tuple(
         Stage(entry_of(function), range_size(function), buffers, scalar_work(function))
         for function in loops
     )
-    return HostLaunch(LoopCode(loops_ir(loops, cpu, noalias=not body.overlaps)), stages)
+    # Of two arguments that are one memory the loops use one: to LLVM no two overlap then.
+    same = {argument: len(types.inputs) + result for argument, result in body.reused}
+    ir = loops_ir(loops, cpu, noalias=not body.overlaps_partly, same=same)
+    return HostLaunch(LoopCode(ir), stages)
