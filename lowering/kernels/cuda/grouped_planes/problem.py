@@ -60,16 +60,16 @@ def _form(problem: DirectProblem) -> PlanesForm | Refusal:
     of_a, of_c = spec.in_channels, spec.out_channels
     if spec.a.type not in TENSOR_CORE_TYPES:
         return Refusal(f"tensor cores do not multiply {spec.a.type}")
-    if not LEAST_CHANNELS <= min(of_a, of_c) or max(of_a, of_c) > MOST_CHANNELS:
+    if min(of_a, of_c) < LEAST_CHANNELS or max(of_a, of_c) > MOST_CHANNELS:
         return Refusal(f"groups of {of_a} and {of_c} channels")
     a_channel, c_channel = _flat(spec.a, of_a, spec.groups), _flat(spec.c, of_c, spec.groups)
     if a_channel is None or c_channel is None:
         return Refusal("channels of a group are not where those of the next one go on")
     rows, cols, slices = problem.rows, problem.cols, problem.slices
-    if 1 in (a_channel, c_channel) or cols.a_stride != 1 or cols.c_stride != 1:
-        return Refusal("its operands are no planes")
     if slices.size * slices.taps * len(problem.phases) != 1:
         return Refusal("it has slices, or several phases")
+    if 1 in (a_channel, c_channel) or cols.a_stride != 1 or cols.c_stride != 1:
+        return Refusal("its operands are no planes")
     if not 0 < problem.taps <= MOST_TAPS:
         return Refusal(f"it has {problem.taps} taps")
     shifts = [cols.origin + pixel for pixel in problem.phases[0].cols.pixels]

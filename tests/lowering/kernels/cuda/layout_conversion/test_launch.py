@@ -170,7 +170,7 @@ def planes(draw: st.DrawFn) -> Copy:
 def test_patches_of_all_threads_are_the_copy(copy: Copy) -> None:
     """As `PatchPlace` of kernel.cuh counts: every element once, and every access aligned."""
     assume(not copy.cuts_runs)
-    places, nbytes = place_of(copy), STORAGE_BYTES[copy.type]
+    places = place_of(copy)
     warp_pixels = 32 // copy.lanes * copy.plane_width
     tiles = -(-copy.channels // (copy.lanes * copy.patch_channels))
     found: dict[int, int] = {}
