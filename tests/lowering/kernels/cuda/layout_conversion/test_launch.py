@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from convir.analysis.refusal import Refusal
 from convir.frontends.miopen import parse_line
-from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.cuda.launch import Pointer, Scalar
 from convir.lowering.kernels.cuda.layout_conversion.copies import (
     Copy,
