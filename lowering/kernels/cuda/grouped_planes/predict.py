@@ -28,33 +28,33 @@ MMA_MACS = 16 * 8 * 16
 
 @dataclass(frozen=True)
 class Constants:
-    """Instructions are those of a thread, cycles those of a multiprocessor."""
+    """Fitted; instructions are those of a thread, cycles those of a multiprocessor."""
 
-    unit: float = 30.0
+    unit: float = 54.67
     """Instructions of a vector that is brought or stored."""
-    product: float = 1.0
+    product: float = 2.0
     """Instructions of a lane for a matrix instruction."""
-    word: float = 5.0
+    word: float = 1.026
     """Instructions of a lane for what it shifts and stores, or multiplies, of two columns."""
-    job: float = 60.0
+    job: float = 10.0
     """Instructions of a lane for a strip of a segment."""
-    mma: float = 1.0
+    mma: float = 1.624
     """How much longer matrix instructions take than at the target's rate."""
-    shared: float = 1.0
+    shared: float = 1.296
     """Cycles of 128 bytes of shared memory."""
-    wait: float = 1500.0
+    wait: float = 1039.0
     """Cycles of a tile that a block waits: for memory, and at barriers."""
-    weights: float = 3000.0
+    weights: float = 9000.0
     """Cycles until a block has its weights, or has published its sums."""
-    publish: float = 1.5
+    publish: float = 2.283
     """µs by which blocks of wgrad that add up take longer, and for each megabyte of sums."""
-    halo: float = 0.4
+    halo: float = 0.02095
     """The part of what the L2 cache brings again that DRAM's time takes longer."""
-    power: float = 2.0
-    dram: float = 1.1
+    power: float = 5.568
+    dram: float = 0.9
     """A factor of the time of DRAM."""
-    dram_power: float = 2.5
-    start: float = 2.0
+    dram_power: float = 2.239
+    start: float = 0.7389
     """µs beside an empty launch."""
 
 
