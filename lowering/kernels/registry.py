@@ -18,6 +18,7 @@ from convir.lowering.kernels.cuda.few_channels_wgrad.family import FEW_CHANNELS_
 from convir.lowering.kernels.cuda.few_input_channels.family import FEW_INPUT_CHANNELS
 from convir.lowering.kernels.cuda.few_output_channels.family import FEW_OUTPUT_CHANNELS
 from convir.lowering.kernels.cuda.grouped_direct.family import GROUPED_DIRECT
+from convir.lowering.kernels.cuda.grouped_planes.family import GROUPED_PLANES
 from convir.lowering.kernels.cuda.grouped_wgrad.family import GROUPED_WGRAD
 from convir.lowering.kernels.cuda.halo_implicit_gemm.family import HALO_IMPLICIT_GEMM
 from convir.lowering.kernels.cuda.launch import KernelPlan
@@ -52,6 +53,7 @@ _WITHOUT_COPIES: tuple[KernelFamily, ...] = (
     SIMT_DIRECT,
     SIMT_WGRAD,
     DEPTHWISE,
+    GROUPED_PLANES,
     SM90_GROUPED_DIRECT,
     GROUPED_DIRECT,
     FEW_INPUT_CHANNELS,

@@ -117,6 +117,13 @@ struct Depthwise {
     if constexpr (kIsTensor) compute_banded(shared, channel, last, tile, out);
     else compute_simt(shared, channel, last, tile, out);
     __syncthreads();
+    if constexpr (S::col_phases > 1) {
+      Out::template store<S::threads>(
+          shared + S::results_at, out.c,
+          {channel, tile.image, tile.slice, tile.row * S::row_phases, tile.col * S::col_phases},
+          phase_rows(), phase_cols());
+      return;
+    }
     static_for<P::phase_count>([&](auto phase) {
       constexpr int kPhase = decltype(phase)::value;
       Out::template store<S::threads>(
@@ -126,13 +133,29 @@ struct Depthwise {
     });
   }
 
+  // Rows and columns of all phases that alternate.
+  static constexpr int phase_rows() {
+    int rows = 0;
+    for (int i = 0; i < S::row_phases; ++i) rows += P::phases[i * S::col_phases].rows;
+    return rows;
+  }
+  static constexpr int phase_cols() {
+    int cols = 0;
+    for (int i = 0; i < S::col_phases; ++i) cols += P::phases[i].cols;
+    return cols;
+  }
+
   // What is stored of a strip's row for two neighbouring outputs, or in f32 for eight.
   template <int kPhase, int kCount>
   static __device__ __forceinline__ void finish(T* shared, const float* sums, const Strip<S>& strip,
                                                 int row, int col, int c, int channel,
                                                 const Tile& tile, const Target<P>& out) {
+    // Phases that alternate lie in shared memory as they do in C.
+    constexpr int kRowPhase = S::col_phases > 1 ? kPhase / S::col_phases : 0;
+    constexpr int kColPhase = S::col_phases > 1 ? kPhase % S::col_phases : 0;
     T* to = shared + S::results_at + kPhase * S::out_phase + Out::plane(c) +
-            strip.image * S::out_image + row * S::out_row + strip.chunk * kDepthwiseChunk + col;
+            strip.image * S::out_image + (row * S::row_phases + kRowPhase) * S::out_row +
+            (strip.chunk * kDepthwiseChunk + col) * S::col_phases + kColPhase;
     Vector<T, kCount> stored;
     if constexpr (P::rounds_only) {
 #pragma unroll
@@ -154,7 +177,12 @@ struct Depthwise {
         }
       }
     }
-    convir::store(to, stored);
+    if constexpr (S::col_phases > 1) {
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) to[i * S::col_phases] = stored[i];
+    } else {
+      convir::store(to, stored);
+    }
   }
 
   // All strips of a warp's channels: those of the tile before `last`, from `channel` on.

@@ -223,12 +223,14 @@ struct WindowLayout {
 template <typename P, typename S>
 struct ResultLayout {
   static constexpr int channels = S::channels, images = S::tile_images, slices = 1;
-  static constexpr int rows = S::tile_rows, chunks = S::tile_cols / kDepthwiseChunk;
+  static constexpr int rows = S::tile_rows * S::row_phases;
+  static constexpr int chunks = S::tile_cols / kDepthwiseChunk * S::col_phases;
   static constexpr int plane = S::out_plane, vector_pad = S::vector_pad, image = S::out_image;
   static constexpr int slice = 0, row = S::out_row, vector = S::out_vector;
   static constexpr bool planar = P::c_planar;
   static constexpr long long g_channel = P::c_channel, g_image = P::c_image, g_slice = P::c_slice;
-  static constexpr long long g_row = P::c_row_stride, g_col = P::c_col_stride;
+  static constexpr long long g_row = P::c_row_stride / S::row_phases;
+  static constexpr long long g_col = P::c_col_stride / S::col_phases;
   static constexpr int g_channels = P::groups * P::out_channels;
   static constexpr int g_images = P::images, g_slices = P::slices;
   static constexpr int g_rows = P::rows, g_cols = P::cols;

@@ -53,6 +53,9 @@ class DepthwiseForm:
     chunks: int
     """Of a strip's window in a row."""
     is_wgrad: bool
+    row_phases: int = 1
+    """Phases whose rows alternate in C, and those whose columns do: a tile has them as they lie."""
+    col_phases: int = 1
 
     def in_channels(self, spec: Contraction, channels: int) -> int:
         """Channels of A for so many of C."""
@@ -110,14 +113,48 @@ def _form(problem: DirectProblem) -> DepthwiseForm | Refusal:
     elif cols.c_stride == 1:
         widths = [phase.cols.size for phase in problem.phases]
         c_vector = gcd(widest, c_channel, *widths, *c_steps)
+    row_phases, col_phases = _alternating(problem) if c_planar else (1, 1)
+    if col_phases > 1:
+        width = rows.c_stride // row_phases
+        c_vector = gcd(widest, c_channel, problem.c_image, slices.c_stride, width)
     if chunks > MOST_CHUNKS:
         return Refusal(f"a window of {cols.window} columns")
     is_wgrad = spec.result == "B"
     if is_wgrad and len(problem.phases[0].cols.pixels) > PART_SUMS:
         return Refusal(f"{len(problem.phases[0].cols.pixels)} sums of a filter row")
     return DepthwiseForm(
-        a_channel, c_channel, a_planar, c_planar, a_vector, c_vector, shift, chunks, is_wgrad
+        a_channel,
+        c_channel,
+        a_planar,
+        c_planar,
+        a_vector,
+        c_vector,
+        shift,
+        chunks,
+        is_wgrad,
+        row_phases,
+        col_phases,
     )
+
+
+def _alternating(problem: DirectProblem) -> tuple[int, int]:
+    """Phases along rows and columns where all of them together are whole rows of C; ones where
+    they are not."""
+    cols, rows, phases = problem.cols.c_stride, 0, problem.phases
+    if cols > 1 and len(phases) % cols == 0:
+        rows = len(phases) // cols
+    if rows == 0 or problem.rows.c_stride % rows != 0:
+        return 1, 1
+    width = problem.rows.c_stride // rows
+    # Phases are in the order of their offsets.
+    places = [row * width + col for row in range(rows) for col in range(cols)]
+    are_whole = sum(phase.cols.size for phase in phases[:cols]) == width
+    is_grid = [phase.offset for phase in phases] == places and all(
+        phase.cols.size == phases[i % cols].cols.size
+        and phase.rows.size == phases[i // cols * cols].rows.size
+        for i, phase in enumerate(phases)
+    )
+    return (rows, cols) if is_grid and are_whole else (1, 1)
 
 
 def _flat(channels: Channels, count: int, groups: int) -> int | None:
@@ -161,6 +198,8 @@ class TileLayout:
     out_phase: int
     out_plane: int
     out_vector: int
+    row_phases: int
+    col_phases: int
     vector_pad: int
     filters_at: int
     planes_at: int
@@ -232,10 +271,12 @@ def layout(problem: DirectProblem, form: DepthwiseForm, config: DepthwiseConfig)
         results_at = planes_at
         end = planes_at + planes
     else:
-        out_row = tile_chunks * CHUNK
-        out_image = config.rows * out_row
-        out_phase = config.images * out_image
-        out_plane = out_phase * len(problem.phases)
+        out_row = tile_chunks * CHUNK * form.col_phases
+        out_image = config.rows * form.row_phases * out_row
+        out_plane = config.images * out_image
+        out_phase = 0
+        if form.col_phases == 1:
+            out_phase, out_plane = out_plane, out_plane * len(problem.phases)
         results_at = _align(planes_at + planes)
         end = results_at + config.channels * out_plane + vectors * pad
     row_taps, col_taps = tap_counts(problem)
@@ -272,6 +313,8 @@ def layout(problem: DirectProblem, form: DepthwiseForm, config: DepthwiseConfig)
         out_phase=out_phase,
         out_plane=out_plane,
         out_vector=form.c_vector,
+        row_phases=form.row_phases,
+        col_phases=form.col_phases,
         vector_pad=pad,
         filters_at=filters_at,
         planes_at=planes_at,

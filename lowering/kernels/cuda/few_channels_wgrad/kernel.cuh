@@ -5,9 +5,9 @@
 // GEMM: rows are the channels n of C, columns are all (tap, d) of A, the reduced index is x. Rows of
 // A lie in shared memory as they lie in global memory; a column is a constant distance from the
 // beginning of a pixel's window, so lanes gather single elements of 16 windows at any (tap, d), and
-// no column is empty. C arrives transposed. A block works through strips of output rows and keeps
-// the accumulators; blocks publish them, and each adds a share of those of all blocks, in a fixed
-// order.
+// no column is empty. C arrives transposed, or as planes, and A may be planes too. A block works
+// through strips of output rows and keeps the accumulators; blocks publish them, and each adds a
+// share of those of all blocks, in a fixed order.
 #pragma once
 
 #include "epilogue/direct_store.cuh"
@@ -39,22 +39,28 @@ struct FewChannelsWgrad {
   // Lines of A: from a multiple of a copy's elements on, which is kFront before the first window.
   static constexpr int kVector = S::vector;  // elements of a copy; 1 passes through registers
   static constexpr int kPixel = P::a_col_stride;
-  static constexpr int kLine = (P::a_cols - 1) * kPixel + P::in_channels;  // elements
+  static constexpr int kOfPixel = S::a_planar ? 1 : P::in_channels;  // elements of a line
+  static constexpr int kPlanes = S::a_planar ? P::in_channels : 1;
+  static constexpr int kLine = (P::a_cols - 1) * kPixel + kOfPixel;  // elements
   static constexpr int kFirst = P::col_origin * kPixel;
   static constexpr int kFront = (kFirst % kVector + kVector) % kVector;
-  static constexpr int kWindow = (P::window_cols - 1) * kPixel + P::in_channels;
+  static constexpr int kWindow = (P::window_cols - 1) * kPixel + kOfPixel;
   static constexpr int kStep = P::col_step * kPixel;  // elements to the next pixel's window
   static constexpr int kLineVectors =
       divide_up(kFront + (S::tile_cols - 1) * kStep + kWindow, kVector);
   static constexpr int kPitch = divide_up(kLineVectors * kVector, 8) * 16;  // bytes
   static constexpr int kLines = (S::strip_rows - 1) * P::row_step + P::window_rows;
-  static constexpr int kLinesBytes = kLines * kPitch;
+  static constexpr int kLinesBytes = kPlanes * kLines * kPitch;
 
-  // Pixels of C, an odd number of times 16 bytes: eight of them lie in different banks.
+  // Pixels of C, or its planes, an odd number of times 16 bytes: eight of them lie in different
+  // banks.
   static constexpr int kPixelVectors = S::out_channels / 8;
   static constexpr int kPixelPitch = (kPixelVectors | 1) * 16;
   static constexpr int kPixels = S::strip_rows * S::tile_cols;
-  static constexpr int kStageBytes = kLinesBytes + kPixels * kPixelPitch;
+  static constexpr int kPlanePitch = (kPixels / 8 | 1) * 16;
+  static constexpr int kGradientBytes =
+      S::c_planar ? S::out_channels * kPlanePitch : kPixels * kPixelPitch;
+  static constexpr int kStageBytes = kLinesBytes + kGradientBytes;
   static constexpr int kSharedBytes = larger(S::stages * kStageBytes, Accumulators::kBytes);
 
   static_assert(P::phase_count == 1 && kLine % kVector == 0);
@@ -78,16 +84,22 @@ struct FewChannelsWgrad {
     const T* const image = a + strip.image * P::a_image;
     const int first_row = strip.row * P::row_step + P::row_origin;
     const int first = strip.col * kStep + kFirst - kFront;  // element of a row of A
-    copy_pieces<kLines * kLineVectors, S::threads, 2 * kVector, 0>(
+    copy_pieces<kPlanes * kLines * kLineVectors, S::threads, 2 * kVector, 0>(
         threadIdx.x, [&](int, int i, auto copy) {
           const int line = i / kLineVectors, vector = i % kLineVectors * kVector;
-          const int row = first_row + line, element = first + vector;
+          const int row = first_row + line % kLines, element = first + vector;
+          const long long plane = line / kLines * P::a_channel;
           const bool inside =
               static_cast<unsigned>(row) < static_cast<unsigned>(P::a_rows) &&
               static_cast<unsigned>(element) < static_cast<unsigned>(kLine);
           copy(lines + line * kPitch + vector * 2,
-               image + (inside ? row * P::a_row_stride + element : 0), inside);
+               image + (inside ? plane + row * P::a_row_stride + element : 0), inside);
         });
+    if constexpr (S::c_planar) load_planes(c, strip, first_channel, lines + kLinesBytes);
+    else load_pixels(c, strip, first_channel, lines + kLinesBytes);
+  }
+  static __device__ __forceinline__ void load_pixels(const T* __restrict__ c, const Strip& strip,
+                                                     int first_channel, unsigned to) {
     const T* const pixels = c + strip.image * P::c_image + kPhase.offset + first_channel;
     copy_pieces<kPixels * kPixelVectors, S::threads, 16, 4>(
         threadIdx.x, [&](int, int i, auto copy) {
@@ -96,8 +108,21 @@ struct FewChannelsWgrad {
           const bool inside =
               row < P::rows && col < P::cols && first_channel + channel < P::out_channels;
           const long long at = row * P::c_row_stride + col * static_cast<long long>(P::c_col_stride);
-          copy(lines + kLinesBytes + pixel * kPixelPitch + channel * 2,
-               pixels + (inside ? at + channel : 0), inside);
+          copy(to + pixel * kPixelPitch + channel * 2, pixels + (inside ? at + channel : 0), inside);
+        });
+  }
+  static __device__ __forceinline__ void load_planes(const T* __restrict__ c, const Strip& strip,
+                                                     int first_channel, unsigned to) {
+    constexpr int kOfPlane = kPixels / S::c_vector;
+    const T* const planes = c + strip.image * P::c_image + kPhase.offset;
+    copy_pieces<S::out_channels * kOfPlane, S::threads, 2 * S::c_vector, 4>(
+        threadIdx.x, [&](int, int i, auto copy) {
+          const int pixel = i % kOfPlane * S::c_vector, of = i / kOfPlane;
+          const int row = strip.row + pixel / S::tile_cols, col = strip.col + pixel % S::tile_cols;
+          const int channel = first_channel + of;
+          const bool inside = row < P::rows && col < P::cols && channel < P::out_channels;
+          const long long at = channel * P::c_channel + row * P::c_row_stride + col;
+          copy(to + of * kPlanePitch + pixel * 2, planes + (inside ? at : 0), inside);
         });
   }
 
@@ -112,7 +137,9 @@ struct FewChannelsWgrad {
     static_for<kPhase.col_taps>([&](auto tap) {
       if (j == tap.value) col = kPhase.col_tap[tap.value];
     });
-    return row * kPitch + (col * kPixel + column % P::in_channels) * 2;
+    const int channel = column % P::in_channels;
+    return S::a_planar ? (channel * kLines + row) * kPitch + col * 2
+                       : row * kPitch + (col * kPixel + channel) * 2;
   }
 
   template <int kOffset>
@@ -135,7 +162,10 @@ struct FewChannelsWgrad {
                                            const unsigned (&column)[kColumnTiles]) {
     const unsigned low = pairing(left), high = pairing(left - 8);
     unsigned y[kRowTiles][4];
-    static_for<kRowTiles>([&](auto m) { load_transposed(y[m.value], gradients + m.value * 32); });
+    static_for<kRowTiles>([&](auto m) {
+      if constexpr (S::c_planar) load_matrices(y[m.value], gradients + m.value * 16 * kPlanePitch);
+      else load_transposed(y[m.value], gradients + m.value * 32);
+    });
     static_for<kColumnTiles>([&](auto n) {
       const unsigned from = window + column[n.value];
       const unsigned b0 = __byte_perm(element<0>(from), element<kStep * 2>(from), low);
@@ -162,9 +192,12 @@ struct FewChannelsWgrad {
     for (int n = 0; n < kColumnTiles; ++n) {
       column[n] = window_byte((job * kColumnTiles + n) * 8 + lane / 4);
     }
-    // Lanes name pixels lane % 8 + lane / 16 * 8 of C at channel lane / 8 % 2 * 8, and gather from
-    // pixels lane % 4 * 2 on.
-    const unsigned pixel = kLinesBytes + (lane % 8 + lane / 16 * 8) * kPixelPitch + lane / 8 % 2 * 16;
+    // Lanes name pixels lane % 8 + lane / 16 * 8 of C at channel lane / 8 % 2 * 8, or channels
+    // lane % 16 of planes at pixel lane / 16 * 8, and gather from pixels lane % 4 * 2 on.
+    const unsigned pixel =
+        kLinesBytes + (S::c_planar ? lane % 16 * kPlanePitch + lane / 16 * 16
+                                   : (lane % 8 + lane / 16 * 8) * kPixelPitch + lane / 8 % 2 * 16);
+    constexpr int kStepBytes = S::c_planar ? 32 : 16 * kPixelPitch;
     const unsigned window = (lane % 4 * 2 * kStep + kFront) * 2;
     int next = split;
     const auto load_next = [&](int stage) {
@@ -187,7 +220,7 @@ struct FewChannelsWgrad {
         const int row = step / kRowSteps, col = step % kRowSteps * 16;
         const int left = P::cols - strip.col - col;
         if (strip.row + row >= P::rows || left <= 0) continue;
-        self.multiply(lines + pixel + step * (16 * kPixelPitch),
+        self.multiply(lines + pixel + step * kStepBytes,
                       lines + window + row * (P::row_step * kPitch) + col * (kStep * 2),
                       left - lane % 4 * 2, column);
       }

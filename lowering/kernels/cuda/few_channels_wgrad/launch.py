@@ -60,17 +60,17 @@ def splits(few: FewChannels, config: FewChannelsWgradConfig) -> int:
 
 def line_vectors(few: FewChannels, config: FewChannelsWgradConfig) -> int:
     """Copies of a line of A of a strip."""
-    cols, channels = few.problem.cols, few.problem.contraction.in_channels
+    cols = few.problem.cols
     front = cols.origin * cols.a_stride % few.copied
     pixels = (config.cols - 1) * cols.step + cols.window
-    line = front + (pixels - 1) * cols.a_stride + channels
+    line = front + (pixels - 1) * cols.a_stride + few.pixel
     return -(-line // few.copied)
 
 
 def lines(few: FewChannels, config: FewChannelsWgradConfig) -> int:
     """Lines of A of a strip."""
     rows = few.problem.rows
-    return (config.rows - 1) * rows.step + rows.window
+    return few.planes * ((config.rows - 1) * rows.step + rows.window)
 
 
 def job_bytes(few: FewChannels, config: FewChannelsWgradConfig) -> int:
@@ -81,8 +81,11 @@ def job_bytes(few: FewChannels, config: FewChannelsWgradConfig) -> int:
 def shared_bytes(few: FewChannels, config: FewChannelsWgradConfig) -> int:
     """Shared memory of a block: strips of A and C, or the accumulators on their way."""
     pitch = -(-line_vectors(few, config) * few.copied // VECTOR) * VECTOR * ELEMENT_BYTES
-    pixel = (config.channels // VECTOR | 1) * VECTOR * ELEMENT_BYTES
-    stage = lines(few, config) * pitch + config.rows * config.cols * pixel
+    inner, outer = config.channels, config.rows * config.cols
+    if few.c_planar:
+        inner, outer = outer, inner
+    apart = (inner // VECTOR | 1) * VECTOR * ELEMENT_BYTES
+    stage = lines(few, config) * pitch + outer * apart
     folded = job_bytes(few, config) if config.warps > config.jobs else 0
     added = config.warps * WARP * VECTOR * ELEMENT_BYTES
     return max(config.stages * stage, folded, added)
@@ -125,6 +128,9 @@ def kernels(
         "jobs": config.jobs,
         "stages": config.stages,
         "vector": few.copied,
+        "c_vector": few.c_copied,
+        "a_planar": int(few.a_planar),
+        "c_planar": int(few.c_planar),
         "threads": config.warps * WARP,
         "producer_warps": 0,
         "splits": splits(few, config),
@@ -136,7 +142,12 @@ def kernels(
         "FewChannelsWgrad",
         few.problem,
         epilogue,
-        {"in_channels": spec.in_channels, "out_channels": spec.out_channels},
+        {
+            "in_channels": spec.in_channels,
+            "out_channels": spec.out_channels,
+            "a_channel": spec.a.stride,
+            "c_channel": spec.c.stride,
+        },
         schedule,
         (c, a) if few.is_mirrored else (a, c),
         owners(few, config),

@@ -86,7 +86,7 @@ def work(
     tiles = launch.column_tiles(few, config)
     rows = config.channels // TILE
     vectors = launch.lines(few, config) * launch.line_vectors(few, config)
-    vectors += config.rows * config.cols * config.channels // 8
+    vectors += config.rows * config.cols * config.channels // few.c_copied
     at_once = config.blocks[0] * config.blocks[1]
     return Work(
         rounds=ceil(launch.strips(few, config) / splits) * ceil(owners * splits / at_once),

@@ -28,8 +28,23 @@ class FewChannels:
     problem: DirectProblem
     copied: int
     """Elements of a copy of the operand of few channels; 1 if they pass through registers."""
+    c_copied: int
+    """The same of the other operand."""
+    a_planar: bool
+    """Whether the few channels are planes of pixels."""
+    c_planar: bool
     is_mirrored: bool
     """Whether the few channels are those of C, and A and C change their places."""
+
+    @property
+    def pixel(self) -> int:
+        """Elements of a line of the few channels for a pixel."""
+        return 1 if self.a_planar else self.problem.contraction.in_channels
+
+    @property
+    def planes(self) -> int:
+        """Lines of the few channels for a row of pixels."""
+        return self.problem.contraction.in_channels if self.a_planar else 1
 
     @property
     def columns(self) -> int:
@@ -90,29 +105,54 @@ def read(contraction: Contraction, epilogue: Epilogue) -> FewChannels | Refusal:
         if turned is None:
             return Refusal("few output channels, and windows that step")
         spec = turned
-    read = reading(spec, epilogue, _copied, "B")
+    read = reading(spec, epilogue, _layouts, "B", anywhere=True)
     if isinstance(read, Refusal):
         return read
-    problem, copied = read
-    return FewChannels(problem, copied, is_mirrored)
+    problem, layouts = read
+    a_planar, c_planar = layouts.a_planar, layouts.c_planar
+    return FewChannels(problem, layouts.copied, layouts.c_copied, a_planar, c_planar, is_mirrored)
 
 
-def _copied(problem: DirectProblem) -> int | Refusal:
-    """Elements of a copy of rows of A, or why the family refuses the problem."""
+@dataclass(frozen=True)
+class _Layouts:
+    copied: int
+    c_copied: int
+    a_planar: bool
+    c_planar: bool
+
+
+def _layouts(problem: DirectProblem) -> _Layouts | Refusal:
+    """How rows of A and C are copied, or why the family refuses the problem."""
     spec, rows, cols = problem.contraction, problem.rows, problem.cols
     if spec.a.type not in TENSOR_CORE_TYPES:
         return Refusal(f"tensor cores do not multiply {spec.a.type}")
     if spec.groups != 1 or not problem.taps:
         return Refusal("it has groups, or no taps")
+    if problem.slices.size * problem.slices.taps != 1:
+        return Refusal("it has slices")
+    a_planar = spec.a.stride != 1 and spec.in_channels > 1
+    c_planar = spec.c.stride != 1 and spec.out_channels > 1
+    if (a_planar and cols.a_stride != 1) or (c_planar and cols.c_stride != 1):
+        return Refusal("neither channels nor pixels are innermost")
     last = cols.origin + (problem.col_count - 1) * cols.step + cols.window
-    if cols.a_stride < spec.in_channels and not 0 <= cols.origin <= last <= cols.extent:
+    overlaps = not a_planar and cols.a_stride < spec.in_channels
+    if overlaps and not 0 <= cols.origin <= last <= cols.extent:
         return Refusal("pixels of the few channels overlap, and have padding")
     if problem.taps * spec.in_channels > MOST_COLUMNS:
         return Refusal(f"{problem.taps} taps of {spec.in_channels} channels are too many columns")
     (phase,) = problem.phases
-    steps = (problem.c_image, rows.c_stride, cols.c_stride, phase.offset, spec.out_channels)
-    if any(step % VECTOR for step in steps):
+    row = rows.c_stride if problem.row_count > 1 else 0
+    steps = (problem.c_image, row, phase.offset)
+    if c_planar:
+        c_copied = gcd(VECTOR, problem.col_count, spec.c.stride, *steps)
+    else:
+        c_copied = gcd(VECTOR, cols.c_stride, *steps)
+    if spec.out_channels % VECTOR != 0 or (not c_planar and c_copied != VECTOR):
         return Refusal("pixels of many channels are not aligned to 16 bytes")
-    line = (cols.extent - 1) * cols.a_stride + spec.in_channels
+    line = cols.extent
+    if not a_planar:
+        line = (cols.extent - 1) * cols.a_stride + spec.in_channels
     row = rows.a_stride if rows.extent > 1 else 0
-    return gcd(VECTOR, line, problem.a_image, row)
+    apart = spec.a.stride if a_planar else 0
+    copied = gcd(VECTOR, line, problem.a_image, row, apart)
+    return _Layouts(copied, c_copied, a_planar, c_planar)

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 
 def _reads(contraction: Contraction, epilogue: Epilogue) -> object:
-    return reading(launch.by_pixel(contraction)[0], epilogue, launch.lines_of)
+    spec, _ = launch.by_pixel(contraction)
+    return reading(spec, epilogue, launch.lines_of, anywhere=True)
 
 
 FEW_INPUT_CHANNELS = Family(

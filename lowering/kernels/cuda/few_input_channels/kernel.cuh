@@ -52,6 +52,7 @@ struct FewInputChannels {
   static_assert(P::phase_count == 1 && S::out_channels % 32 == 0);
   static_assert(P::a_col_stride == P::in_channels && kLineElements % kVector == 0);
   static_assert(P::out_channels % 8 == 0 && kSharedBytes == S::shared_bytes);
+  static_assert(!S::planar || (S::tiles <= 2 && kPixels % 8 == 0));
 
   // Copies the lines that a strip reads, those of the padding as zeros.
   static __device__ __forceinline__ void load(const T* __restrict__ a, int item, unsigned lines) {
@@ -177,6 +178,50 @@ struct FewInputChannels {
     });
   }
 
+  // Stores the output pixels of a turn to the planes of their channels, whose rows follow each other:
+  // lanes exchange pixels for channels, and each then has eight neighbours of a plane.
+  static __device__ __forceinline__ void store_planes(const Accumulators& sum, int first,
+                                                      int first_row, long long image,
+                                                      int first_column, const Target<P>& out) {
+    constexpr int kOctets = S::tiles * 2;  // of output pixels
+    constexpr int kPlane = P::rows * P::cols;
+    const int lane = threadIdx.x % 32;
+    const int begin = first_row * P::cols + first;
+    // The octet that this lane stores, of a channel: a row of a transposed matrix is a column of
+    // the instruction, and those are in the order in which a lane's are neighbours.
+    const int octet = lane % 4, channel = first_column + lane / 8 * 8 + lane / 4 % 2;
+    const bool has_octet =
+        octet < kOctets && first + octet * 8 < kPixels && begin + octet * 8 < kPlane;
+    T* const to = out.c + image + begin + octet * 8 + channel * P::c_channel;
+    static_for<kGroups * 4>([&](auto i) {
+      constexpr int kChannel = decltype(i)::value / 4 * 32 + decltype(i)::value % 4 * 2;
+      unsigned word[4] = {};
+      static_for<kOctets>([&](auto of) {
+        const float* pair = sum[of.value / 2][i.value] + of.value % 2 * 2;
+        if constexpr (P::rounds_only) {
+          word[of.value] = transposed_matrix(pack<T>(pair[0], pair[1]));
+        } else {
+          const int position = begin + of.value * 8 + lane / 4;
+          const int at = first_column + kChannel + lane % 4 * 8;
+          T both[2] = {T(0.0f), T(0.0f)};
+#pragma unroll
+          for (int e = 0; e < 2; ++e) {
+            if (at + e < P::out_channels && first + of.value * 8 < kPixels && position < kPlane) {
+              both[e] =
+                  result<P>(pair[e], out, image + position + (at + e) * P::c_channel, at + e);
+            }
+          }
+          word[of.value] = transposed_matrix(word_of(both));
+        }
+      });
+      transpose_quads(word);
+      if (has_octet && channel + kChannel < P::out_channels) {
+        *reinterpret_cast<uint4*>(to + kChannel * P::c_channel) =
+            make_uint4(word[0], word[1], word[2], word[3]);
+      }
+    });
+  }
+
   static __device__ __forceinline__ void compute(int item, unsigned lines, unsigned weights,
                                                  int first_column, unsigned first_mask,
                                                  unsigned last_mask, const Target<P>& out) {
@@ -195,6 +240,10 @@ struct FewInputChannels {
       });
       Accumulators sum = {};
       multiply(run, weights + lane * 16, first_mask, last_mask, sum);
+      if constexpr (S::planar) {
+        store_planes(sum, first, first_row, image, first_column, out);
+        continue;
+      }
       static_for<S::tiles * 2>([&](auto i) {
         constexpr int tile = decltype(i)::value / 2, half = decltype(i)::value % 2 * 2;
         const int position = first + i.value * 8 + lane / 4;

@@ -61,6 +61,8 @@ class Lines:
     """Of a line, its padding included."""
     alternates: bool
     """Whether every second window begins at an odd element."""
+    planar: bool
+    """Whether C is planes, one for each channel."""
 
 
 def lines_of(problem: DirectProblem) -> Lines | Refusal:
@@ -78,8 +80,19 @@ def lines_of(problem: DirectProblem) -> Lines | Refusal:
     line = cols.extent * spec.in_channels
     copied = gcd(VECTOR, line, problem.a_image, rows.a_stride if rows.extent > 1 else 0)
     alternates = cols.step * spec.in_channels % 2 != 0
-    steps = (problem.c_image, rows.c_stride, cols.c_stride, phase.offset, spec.out_channels)
-    if any(step % VECTOR for step in steps):
+    if spec.a.stride != 1 and spec.in_channels > 1:
+        return Refusal("channels of A are not innermost")
+    planar = spec.c.stride != 1 and spec.out_channels > 1
+    steps = [problem.c_image, phase.offset]
+    if planar:
+        if cols.c_stride != 1 or rows.c_stride not in (0, problem.col_count):
+            return Refusal("rows of C do not follow each other")
+        steps += [spec.c.stride, problem.row_count * problem.col_count]
+    else:
+        steps += [rows.c_stride, cols.c_stride, spec.out_channels]
+    if problem.slices.size * problem.slices.taps != 1:
+        return Refusal("it has windows of slices")
+    if any(step % VECTOR for step in (*steps, spec.out_channels)):
         return Refusal("pixels of C are not aligned to 16 bytes")
     pixel = -(-max(0, -cols.origin) * spec.in_channels // VECTOR) * VECTOR
     first = pixel + cols.origin * spec.in_channels
@@ -90,7 +103,7 @@ def lines_of(problem: DirectProblem) -> Lines | Refusal:
     last = first - shift + (problem.col_count - 1) * cols.step * spec.in_channels + blocks * VECTOR
     last += 2 if alternates else 0
     pitch = -(-max(pixel + line, last) // VECTOR) * VECTOR
-    return Lines(copied, blocks, pitch, alternates)
+    return Lines(copied, blocks, pitch, alternates, planar)
 
 
 def shared_bytes(problem: DirectProblem, lines: Lines, config: FewInputChannelsConfig) -> int:
@@ -105,6 +118,8 @@ def refusal(
     problem: DirectProblem, lines: Lines, config: FewInputChannelsConfig, target: Target
 ) -> Refusal | None:
     """Why the kernel family's assertions, or the GPU, refuse `config`; None if they do not."""
+    if lines.planar and config.rows * problem.col_count % VECTOR != 0:
+        return Refusal(f"{config.rows} rows of a plane are not aligned to 16 bytes")
     registers = config.out_channels * config.tiles * TILE // WARP + OTHER_REGISTERS
     most = registers_of(config.warps, config.blocks[1])
     if registers > most:
@@ -126,7 +141,7 @@ def plan(
 ) -> tuple[FewInputChannelsConfig, ...] | Refusal:
     """The configs for a contraction, best first, or why the kernel family does not take it."""
     contraction, _ = by_pixel(contraction)
-    read = reading(contraction, epilogue, lines_of)
+    read = reading(contraction, epilogue, lines_of, anywhere=True)
     if isinstance(read, Refusal):
         return read
     problem, lines = read
@@ -176,7 +191,7 @@ def kernels(
 ) -> KernelPlan | Refusal:
     """The launches of one config, or why it is not legal for the contraction."""
     contraction, copies = by_pixel(contraction)
-    read = reading(contraction, epilogue, lines_of)
+    read = reading(contraction, epilogue, lines_of, anywhere=True)
     if isinstance(read, Refusal):
         return read
     problem, lines = read
@@ -188,10 +203,15 @@ def kernels(
         "out_channels": config.out_channels,
         "tiles": config.tiles,
         "vector": lines.copied,
+        "planar": int(lines.planar),
         "threads": config.warps * WARP,
         "shared_bytes": shared_bytes(problem, lines, config),
     }
-    features = {"in_channels": contraction.in_channels, "out_channels": contraction.out_channels}
+    features = {
+        "in_channels": contraction.in_channels,
+        "out_channels": contraction.out_channels,
+        "c_channel": contraction.c.stride,
+    }
     tiles = -(-contraction.out_channels // config.out_channels)
     strips = problem.images.value * -(-problem.row_count // config.rows)
     blocks = min(strips, max(1, config.blocks[0] * config.blocks[1] // tiles)) * tiles

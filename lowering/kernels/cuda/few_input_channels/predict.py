@@ -96,7 +96,7 @@ def work(
 ) -> Work:
     """Count."""
     spec, copies = shallow.by_pixel(spec)
-    read = reading(spec, epilogue, shallow.lines_of)
+    read = reading(spec, epilogue, shallow.lines_of, anywhere=True)
     assert not isinstance(read, Refusal)
     problem, lines = read
     strips = problem.images.value * -(-problem.row_count // config.rows)

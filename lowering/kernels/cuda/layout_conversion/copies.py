@@ -54,6 +54,8 @@ class Copy:
     """Elements between two channels."""
     back: bool = False
     """Whether the copy is what is read, and the operand what is written."""
+    gap: int = 1
+    """Neighbours of the innermost dimension that may be read for each of its pixels."""
 
     @property
     def nbytes(self) -> int:
@@ -102,11 +104,17 @@ class Copy:
     def _aligned_width(self) -> int:
         """Elements of an access along output pixels: all of them begin at its multiples."""
         *outer, (size, stride) = self._dense
-        if stride != 1:
+        if stride not in (1, self.gap):
             return 1
         steps = [step for extent, step in outer if extent > 1]
         channel = self.stride if self.channels > 1 else 0
-        return gcd(self._vector, size, channel, *steps)
+        together = gcd(self._vector, channel, *steps)
+        return gcd(together // stride, size) if together % stride == 0 else 1
+
+    @property
+    def plane_step(self) -> int:
+        """Elements of an access along output pixels for each of them."""
+        return self._dense[-1][1] if self.plane_width > 1 else 1
 
     @property
     def channel_width(self) -> int:
@@ -133,7 +141,7 @@ class Copy:
     def lanes(self) -> int:
         """Lanes of a warp along channels: whole lines of a pixel, and whole sectors of a plane."""
         nbytes, patches = STORAGE_BYTES[self.type], -(-self.channels // self.patch_channels)
-        sector = max(1, SECTOR_BYTES // (self.plane_width * nbytes))
+        sector = max(1, SECTOR_BYTES // (self.plane_width * self.plane_step * nbytes))
         line = max(1, LINE_BYTES // (self.patch_channels * nbytes))
         lanes = 1
         while lanes < patches and 2 * lanes <= min(line, WARP // sector):
@@ -179,6 +187,7 @@ class Copy:
             f"  static constexpr Index kSize[] = {{{sizes}}};\n"
             f"  static constexpr long long kStride[] = {{{strides}}};\n"
             f"  static constexpr int kPlaneWidth = {self.plane_width};\n"
+            f"  static constexpr int kPlaneStep = {self.plane_step};\n"
             f"  static constexpr int kChannelWidth = {self.channel_width};\n"
             f"  static constexpr int kPatchChannels = {self.patch_channels};\n"
             f"  static constexpr int kLanes = {self.lanes};\n"
@@ -342,7 +351,10 @@ def _copied_rows(spec: Contraction) -> tuple[Contraction, Copy]:
         )
         for phase in spec.phases
     )
-    copy = Copy("a", spec.a.type, pixels, channels, spec.a.stride)
+    innermost = active.axes[order[-1]]
+    is_even = innermost.row_stride == 1 and innermost.extent % steps[order[-1]] == 0
+    gap = steps[order[-1]] if is_even else 1
+    copy = Copy("a", spec.a.type, pixels, channels, spec.a.stride, gap=gap)
     return replace(spec, phases=phases, a=Channels(spec.a.type, 1, spec.in_channels)), copy
 
 

@@ -80,9 +80,11 @@ __device__ __forceinline__ void copy_channels_last(long long block, const Copied
   if (!at.exists(pixels)) return;
   Copied<P> patch[P::kPlaneWidth * P::kPatchChannels];
   at.for_planes([&](int c, long long place) {
-    auto run = load<P::kPlaneWidth>(from + place);
+    auto run = load<P::kPlaneWidth * P::kPlaneStep>(from + place);
 #pragma unroll
-    for (int p = 0; p < P::kPlaneWidth; ++p) patch[p * P::kPatchChannels + c] = run[p];
+    for (int p = 0; p < P::kPlaneWidth; ++p) {
+      patch[p * P::kPatchChannels + c] = run[p * P::kPlaneStep];
+    }
   });
   at.for_pixels([&](int first, long long place) {
     Vector<Copied<P>, P::kChannelWidth> run;

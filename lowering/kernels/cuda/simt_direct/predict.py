@@ -49,6 +49,8 @@ class Constants:
     """Cycles that a unit waits for its pixels, once or for each round of loads."""
     stage: float = 168.2
     """Cycles of a block for each weight of a thread that it puts into shared memory."""
+    strided: float = 1.6
+    """How much longer a block takes that reads every second pixel of a plane."""
     power: float = 5.119
     dram: float = 1.142
     """A factor of the time of DRAM."""
@@ -66,6 +68,7 @@ BOUNDS = {
     "sector": (0.7, 1.5),
     "convert": (0.5, 2.0),
     "again": (0.01, 1.0),
+    "strided": (1.0, 2.5),
 }
 """What the fit keeps constants within."""
 
@@ -98,6 +101,8 @@ class Work:
     """Of loads that are waited for, of a unit."""
     staged: float
     """Weights of a block for each of its threads."""
+    is_strided: bool
+    """Whether neighbouring lanes read pixels of a plane that are apart."""
     traffic: Traffic
 
 
@@ -161,6 +166,7 @@ def work(spec: Contraction, epilogue: Epilogue, config: SimtDirectConfig, target
         rounds=1.0 if holds else slices * steps,
         pieces=pieces,
         staged=shared / 4 / threads,
+        is_strided=vectors.planar and cols.step > 1,
         traffic=traffic_of(spec, epilogue),
     )
 
@@ -177,7 +183,7 @@ def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
     moved = k.sector * (work.lines + weights * work.of_weight) + k.piece * work.pieces
     moved *= units * threads / 32
     waiting = units * (k.wait * work.rounds + 2 * instructions)
-    time = overlap(k.power, issue, moved, waiting)
+    time = overlap(k.power, issue, moved, waiting) * (k.strided if work.is_strided else 1.0)
     blocks = threads / work.threads
     staged = max(k.stage * work.staged, k.gather * work.staged * work.threads * blocks)
     time = (time + staged) / target.clock_mhz

@@ -20,6 +20,7 @@ DEPTHWISE = f"convfp16 -c 64 -H 12 -W 10 -k 64 {THREE} -g 64"
 FIRST = f"convfp16 -c 3 -H 20 -W 24 -k 64 -y 7 -x 7 -p 3 -q 3 -u 2 -v 2 -F 1 {NHWC}"
 LAST = f"convbfp16 -c 3 -H 20 -W 24 -k 32 -y 4 -x 4 -p 1 -q 1 -u 2 -v 2 -F 2 {NHWC}"
 GROUPS = f"convbfp16 -c 256 -H 14 -W 14 -k 256 {THREE} -g 8 {NHWC}"
+PLANES = f"convbfp16 -c 256 -H 14 -W 14 -k 256 {THREE} -g 32"
 MERGED = f"convfp16 -c 512 -H 14 -W 14 -k 512 {THREE} -g 64 {NHWC}"
 DENSE = f"convfp16 -c 64 -H 16 -W 16 -k 64 -y 3 -x 1 -p 1 {NHWC}"
 WIDE = f"convfp16 -c 64 -H 6 -W 16 -k 64 -y 1 -x 4 -q 1 -v 2 {NHWC}"
@@ -43,6 +44,12 @@ ONE_CUBIN: dict[str, dict[str, str]] = {
         " producer_warps=4 copies=tma instruction=wgmma blocks=132x1",
         f"{MERGED} -F 2": "64x14 warp_channels=32 rows=2 outputs=2 tiles=1 stages=2 warps=4"
         " producer_warps=0 copies=async instruction=mma blocks=132x2",
+    },
+    "grouped_planes": {
+        f"{PLANES} -F 1": "14x2 segments=1 groups=1 images=1 channels=8 unroll=2 warps=7 stages=2"
+        " resident=2",
+        f"{PLANES} -F 4": "14x2 segments=1 groups=2 images=1 channels=8 unroll=1 warps=4 stages=2"
+        " resident=2",
     },
     "grouped_wgrad": {
         f"{MERGED} -F 4": "64x14 warp_channels=16 rows=2 tiles=1 stages=5 warps=8"
@@ -101,7 +108,7 @@ OTHERS = {
 `block_diagonal` and `layout_conversion` do."""
 BATCHES = (1, 2, 9, 48, 200)
 FEWEST = {
-    **{"few_channels_wgrad": 9, "grouped_wgrad": 9, "sm90_grouped_wgrad": 9},
+    **{"few_channels_wgrad": 9, "grouped_planes": 48, "grouped_wgrad": 9, "sm90_grouped_wgrad": 9},
     **{"sm90_halo_wgrad": 9, "sm90_wgrad": 9},
 }
 """The least batch of those that share a cubin: fewer have fewer splits, or leave something out."""

@@ -92,6 +92,14 @@ __device__ __forceinline__ unsigned pack<__nv_bfloat16>(float low, float high) {
   return *reinterpret_cast<const unsigned*>(&both);
 }
 
+// An 8x8 matrix of 16-bit elements, two neighbours of a row in a lane, with rows and columns
+// exchanged.
+__device__ __forceinline__ unsigned transposed_matrix(unsigned word) {
+  unsigned result;
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(result) : "r"(word));
+  return result;
+}
+
 // Lane q of every four gets word q of each of them, in the order of the lanes.
 __device__ __forceinline__ void transpose_quads(unsigned (&word)[4]) {
   const bool odd = threadIdx.x & 1;

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from convir.analysis.refusal import Refusal
 from convir.frontends.miopen import parse_line
-from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.cuda.launch import Pointer, Scalar
 from convir.lowering.kernels.cuda.layout_conversion.copies import (
     Copy,
@@ -156,9 +155,13 @@ def planes(draw: st.DrawFn) -> Copy:
     n, c, h = draw(st.integers(1, 3)), draw(st.integers(1, 70)), draw(st.integers(1, 9))
     w = draw(st.sampled_from([1, 2, 4, 6, 7, 8, 16, 24, 56]))
     row = w + draw(st.sampled_from([0, 0, 2, 8]))
-    pixels = ((n, c * h * row), (h, row), (w, 1))
     dtype: StorageType = draw(st.sampled_from(["f16", "f32"]))
-    return Copy("a", dtype, pixels, c, h * row)
+    step = draw(st.sampled_from([1, 1, 2, 3, 4]))
+    if w % step != 0:
+        step = 1
+    gap = draw(st.sampled_from([1, step]))
+    pixels = ((n, c * h * row), (h, row), (w // step, step))
+    return Copy("a", dtype, pixels, c, h * row, gap=gap)
 
 
 @settings(max_examples=200, deadline=None)
@@ -166,7 +169,7 @@ def planes(draw: st.DrawFn) -> Copy:
 def test_patches_of_all_threads_are_the_copy(copy: Copy) -> None:
     """As `PatchPlace` of kernel.cuh counts: every element once, and every access aligned."""
     assume(not copy.cuts_runs)
-    places, nbytes = place_of(copy), STORAGE_BYTES[copy.type]
+    places = place_of(copy)
     warp_pixels = 32 // copy.lanes * copy.plane_width
     tiles = -(-copy.channels // (copy.lanes * copy.patch_channels))
     found: dict[int, int] = {}
@@ -182,11 +185,14 @@ def test_patches_of_all_threads_are_the_copy(copy: Copy) -> None:
             continue
         for c in range(channel, channel + copy.patch_channels):
             first = places[pixel * copy.channels + c]
-            assert first * nbytes % (copy.plane_width * nbytes) == 0
+            # Pixels between those of the copy are read too, none outside of the rows.
+            width, step = copy.plane_width * copy.plane_step, copy.plane_step
+            assert first % width == 0
+            assert step == 1 or first + width <= max(places.values()) + step
             for p in range(copy.plane_width):
                 element = (pixel + p) * copy.channels + c
-                assert places[element] == first + p
-                assert found.setdefault(element, first + p) == first + p
+                assert places[element] == first + p * step
+                assert found.setdefault(element, first + p * step) == first + p * step
         elements = copy.plane_width * copy.patch_channels
         for i in range(0, elements, copy.channel_width):
             p, c = divmod(i, copy.patch_channels)
@@ -210,6 +216,8 @@ def test_patches_of_all_threads_are_the_copy(copy: Copy) -> None:
         # All of few channels: eight pixels of three are three vectors.
         (Copy("a", "f16", ((8, 3 * 3136), (3136, 1)), 3, 3136), (8, 3), 1),
         (Copy("a", "f16", ((8, 21 * 3136), (3136, 1)), 21, 3136), (8, 21), 1),
+        # Every second pixel of even rows.
+        (Copy("a", "f16", ((8, 512 * 784), (14, 56), (14, 2)), 512, 784, gap=2), (2, 8), 8),
         # 25 patches of channels: lanes of a narrower warp are idle less often.
         (Copy("a", "f16", ((8, 200 * 64), (64, 1)), 200, 64), (8, 8), 4),
     ],

@@ -1,0 +1,1 @@
+"""`grouped_planes`: grouped convolutions of operands in planes (NCHW), all directions."""
