@@ -26,6 +26,7 @@
 //   kTaps, kSlices, kParts       taps are ordered by the slice of A that they read, as many for each;
 //                                matrices of a chunk arrive in parts
 //   kPhases, kGroups, kPhaseColumns, kRun   phases whose columns follow each other in C
+//   kChannelStride, kPlaneWidth, kPlanePairs   of C, see `epilogue/plane_store.cuh`
 //   matrix(tap * kPhases + phase), used[tap][group]   matrices of B, -1 where no phase of the group
 //                                has some, and one that lies outside of B where others have
 //   shift[tap], pitch[tap]       pixels of the stage to a tap's first one, and between two groups of
@@ -40,6 +41,7 @@
 
 #include "arith/sizes.cuh"
 #include "epilogue/phase_rows.cuh"
+#include "epilogue/plane_store.cuh"
 #include "mma/sm90_tile.cuh"
 #include "pipeline/warp_specialized.cuh"
 #include "ptx/cluster.cuh"
@@ -117,6 +119,7 @@ struct HaloKernel {
   }
   static constexpr int kBoxBytes = box_bytes();
   using WarpStaging = Staging<Config::kStoreChannels>;
+  static constexpr bool kArePlanes = stores_planes<Problem>();
   static constexpr int kBytesA = hopper::to_atom(kConsumers * kStages * Problem::kStageBytes);
   static constexpr int kSharedBytes = hopper::kAtomBytes + kBytesA + kBytesB +
                                       kConsumers * 4 * WarpStaging::kBytes +
@@ -349,9 +352,14 @@ struct HaloKernel {
     for (int first = 0; first < kColumns; first += kOutChannels) {
       const int channel = first_column + first;
       const int out_channels = min(kOutChannels, Problem::kOutChannels - channel);
-      finish.find.begin(channel, channel, out_channels);
-      stage<kOutChannels, decltype(finish)::kTogether>(to, d, first, finish);
-      store_rows<Problem, kOutChannels>(c + channel, to, row, out_channels);
+      const long long shift = channel * Problem::kChannelStride;
+      finish.find.begin(shift, channel, out_channels);
+      stage<kOutChannels, decltype(finish)::kTogether, kArePlanes>(to, d, first, finish);
+      if constexpr (kArePlanes) {
+        store_planes<Problem, kOutChannels>(c + shift, to, row, out_channels);
+      } else {
+        store_rows<Problem, kOutChannels>(c + shift, to, row, out_channels);
+      }
     }
   }
 
@@ -368,10 +376,19 @@ struct HaloKernel {
       constexpr int column = kGroup * kColumns + first, phase = column / kOfPhase;
       const PhaseRow<Problem, column> row = {whole.offset, whole.phases};
       using Finisher = Finish<Problem, PhaseColumns<Problem, column>>;
-      stage<kOutChannels, Finisher::kTogether>(to, d, first, Finisher(operands, row));
-      Output* const run =
-          c + Problem::offsets[phase / kRun * kRun] + column % (kRun * kOfPhase);
-      store_rows<Problem, kOutChannels>(run, to, row, kOutChannels);
+      stage<kOutChannels, Finisher::kTogether, kArePlanes>(to, d, first, Finisher(operands, row));
+      if constexpr (Problem::kPlanePairs) {
+        static_assert(kOutChannels == 2 * kOfPhase && column % kOutChannels == 0);
+        store_plane_pairs<Problem, kOutChannels>(c + Problem::offsets[phase], to, row);
+      } else if constexpr (kArePlanes) {
+        Output* const first_plane =
+            c + Problem::offsets[phase] + column % kOfPhase * Problem::kChannelStride;
+        store_planes<Problem, kOutChannels>(first_plane, to, row, kOutChannels);
+      } else {
+        Output* const run =
+            c + Problem::offsets[phase / kRun * kRun] + column % (kRun * kOfPhase);
+        store_rows<Problem, kOutChannels>(run, to, row, kOutChannels);
+      }
     });
   }
 };

@@ -15,6 +15,7 @@ from convir.lowering.kernels.cuda.sm90_halo_implicit_gemm.layout import (
     parts_of,
     phase_columns,
     phases_of_group,
+    planes_of,
     shared_bytes,
     stage_bytes,
     tiles_of,
@@ -123,7 +124,7 @@ def source_of(
         '#include "sm90_halo_implicit_gemm/kernel.cuh"\n'
         "using convir::hopper::TensorMap;\n"
         + epilogue.source
-        + operands_source(problem.operands, epilogue)
+        + operands_source(problem.operands, epilogue, problem.channel_stride)
         + f"__constant__ const int matrices[] = {braced(matrices)};\n"
         "struct Problem {\n"
         f"  using Input = {CPP_TYPES[contraction.a.type]};\n"
@@ -131,6 +132,7 @@ def source_of(
         "  using Operands = ::Operands;\n"
         + "".join(f"  static constexpr int {name} = {n};\n" for name, n in numbers.items())
         + "".join(f"  static constexpr {name} = {text};\n" for name, text in arrays.items())
+        + planes_of(problem, config).source
         + "  static __device__ int matrix(int i) { return matrices[i]; }\n"
         "};\n"
         f"using Config = convir::wgmma::HaloConfig<{', '.join(map(str, values))}>;\n"

@@ -9,6 +9,7 @@
 //   kInChannels, kOutChannels         of one tap
 //   kSpatial                 axes of A that an im2col map slides over; 0 if A is a plain matrix
 //   kFilterByInChannel          whether input channels, not columns, of B have stride 1
+//   kChannelStride, kPlaneWidth   of C, see `epilogue/plane_store.cuh`
 //   kPieces, kPieceChannels   parts of the columns that belong to different output pixels; piece(i)
 //   kPhases, kTaps, kTileGroups, phase(i), tap(i), tile_group(i)
 //   kOrdered, turn(i)          tiles of a block at most, and the table of all; 0 without one
@@ -19,6 +20,7 @@
 #pragma once
 
 #include "arith/sizes.cuh"
+#include "epilogue/plane_store.cuh"
 #include "epilogue/wgmma_store.cuh"
 #include "mma/sm90_tile.cuh"
 #include "pipeline/warp_specialized.cuh"
@@ -326,17 +328,22 @@ struct Kernel {
                                                        unsigned to, Output* c) {
     constexpr int kOutChannels = Config::kStoreChannels;
     const int out_channels = min(kOutChannels, Problem::kOutChannels - n - first);
-    long long shift = n + first;
     int channel = n + first;
+    long long shift = channel * Problem::kChannelStride;
     if constexpr (Problem::kPieces > 1) {
       const int piece = (n + first) / Problem::kPieceChannels;
       channel -= piece * Problem::kPieceChannels;
-      if (out_channels > 0) shift = Problem::piece(piece).offset + channel;
+      if (out_channels > 0) shift = Problem::piece(piece).offset + channel * Problem::kChannelStride;
     }
     Output* at = c + shift;
     finish.find.begin(shift, channel, out_channels);
-    stage<kOutChannels, Finisher::kTogether>(to, d, first, finish);
-    store_rows<Problem, kOutChannels>(at, to, row, out_channels);
+    constexpr bool kArePlanes = stores_planes<Problem>();
+    stage<kOutChannels, Finisher::kTogether, kArePlanes>(to, d, first, finish);
+    if constexpr (kArePlanes) {
+      store_planes<Problem, kOutChannels>(at, to, row, out_channels);
+    } else {
+      store_rows<Problem, kOutChannels>(at, to, row, out_channels);
+    }
   }
 
   using Shares =

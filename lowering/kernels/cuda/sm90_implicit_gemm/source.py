@@ -70,7 +70,7 @@ def source_of(
         f'#include "sm90_implicit_gemm/{"split" if is_f32 else "kernel"}.cuh"\n'
         "using convir::hopper::TensorMap;\n"
         + epilogue.source
-        + operands_source(problem.operands, epilogue)
+        + operands_source(problem.operands, epilogue, problem.planes.channel_stride)
         + (_elements_source(contraction, epilogue) if is_f32 else "")
         + "".join(table.text for table in tables)
         + "struct Problem {\n"
@@ -82,6 +82,7 @@ def source_of(
             f"  static constexpr int {name} = {value};\n"
             for name, value in _constants(contraction, problem, config).items()
         )
+        + problem.planes.source
         + f"  static constexpr int kOrdered = {max(map(len, tile_order), default=0)};\n"
         + "".join(table.accessor for table in tables)
         + "};\n"
