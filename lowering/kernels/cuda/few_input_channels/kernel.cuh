@@ -46,12 +46,15 @@ struct FewInputChannels {
   static constexpr int kOutChannelTiles = divide_up(P::out_channels, S::out_channels);
   static constexpr int kWeightBytes = kPhase.row_taps * kBlocks * kGroups * 32 * 16;
   static constexpr int kWarps = S::threads / 32;
+  // Channels of C are planes: a lane stores four pixels of one, not eight channels of a pixel.
+  static constexpr bool kArePlanes = P::c_channel != 1;
   static constexpr int kVector = S::vector;  // elements of a copy
   static constexpr int kSharedBytes = 2 * kStripBytes + kWeightBytes;
 
   static_assert(P::phase_count == 1 && S::out_channels % 32 == 0);
   static_assert(P::a_col_stride == P::in_channels && kLineElements % kVector == 0);
   static_assert(P::out_channels % 8 == 0 && kSharedBytes == S::shared_bytes);
+  static_assert(!kArePlanes || (P::cols % 4 == 0 && P::c_col_stride == 1));
 
   // Copies the lines that a strip reads, those of the padding as zeros.
   static __device__ __forceinline__ void load(const T* __restrict__ a, int item, unsigned lines) {
@@ -177,6 +180,38 @@ struct FewInputChannels {
     });
   }
 
+  // The pixel of a row of a tile, `i` counting halves of tiles. Of planes such that lane l has pixels
+  // l % 4 * 4 and three more of both halves when their rows and columns are exchanged.
+  static __device__ __forceinline__ int pixel_of(int i) {
+    const int row = threadIdx.x % 32 / 4;
+    return kArePlanes ? i / 2 * 16 + row / 2 * 4 + i % 2 * 2 + row % 2 : i * 8 + row;
+  }
+
+  // Stores the tiles that begin with pixel `first` of a strip.
+  static __device__ __forceinline__ void store_planes(const Accumulators& sum, int first,
+                                                      int first_row, long long image,
+                                                      int first_column, const Target<P>& out) {
+    const int lane = threadIdx.x % 32;
+    static_for<S::tiles>([&](auto tile) {
+      const int position = first + tile.value * 16 + lane % 4 * 4;
+      const int row = first_row + position / P::cols;
+      const bool is_inside = position < kPixels && row < P::rows;
+      const long long element = image + row * P::c_row_stride + position % P::cols;
+      static_for<kGroups * 4>([&](auto i) {
+        const auto& d = sum[tile.value][i.value];
+        const auto pixels = [&](int half) {
+          return transposed(results<P>(d[half], d[half + 1], out, 0, 0));
+        };
+        const int channel =
+            first_column + i.value / 4 * 32 + lane / 8 * 8 + i.value % 4 * 2 + lane / 4 % 2;
+        const uint2 four = {pixels(0), pixels(2)};
+        if (is_inside && channel < P::out_channels) {
+          *reinterpret_cast<uint2*>(out.c + element + channel * P::c_channel) = four;
+        }
+      });
+    });
+  }
+
   static __device__ __forceinline__ void compute(int item, unsigned lines, unsigned weights,
                                                  int first_column, unsigned first_mask,
                                                  unsigned last_mask, const Target<P>& out) {
@@ -188,13 +223,17 @@ struct FewInputChannels {
          first += kWarps * S::tiles * 16) {
       Run run[S::tiles][2];
       static_for<S::tiles * 2>([&](auto i) {
-        const int position = min(first + i.value * 8 + lane / 4, kPixels - 1);
+        const int position = min(first + pixel_of(i.value), kPixels - 1);
         run[i.value / 2][i.value % 2] =
             run_at(lines + position / P::cols * (P::row_step * kPitch),
                    kFirst - kShift + position % P::cols * kStep + lane % 4 * 2);
       });
       Accumulators sum = {};
       multiply(run, weights + lane * 16, first_mask, last_mask, sum);
+      if constexpr (kArePlanes) {
+        store_planes(sum, first, first_row, image, first_column, out);
+        continue;
+      }
       static_for<S::tiles * 2>([&](auto i) {
         constexpr int tile = decltype(i)::value / 2, half = decltype(i)::value % 2 * 2;
         const int position = first + i.value * 8 + lane / 4;

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.direct.config import TILE
-from convir.lowering.kernels.cuda.direct.problem import TENSOR_CORE_TYPES, VECTOR
+from convir.lowering.kernels.cuda.direct.problem import TENSOR_CORE_TYPES, VECTOR, Slices
 from convir.lowering.kernels.cuda.direct.source import launch, reading
 from convir.lowering.kernels.cuda.few_input_channels.config import (
     COLUMNS,
@@ -42,6 +42,8 @@ GROUP_COLUMNS, GROUP_BYTES = 32, 512
 """Columns that a lane holds 8 neighbours of, and bytes of their weights for 8 input channels."""
 ROWS = (2, 4, 1, 8, 3)
 """Output rows of a strip."""
+PLANE_PIXELS = 4
+"""Of a channel of C that is a plane, that a lane stores at once."""
 MOST_WARPS, LEAST_WARPS = 8, 4
 RESIDENT = (3, 2, 1)
 """Blocks of a multiprocessor: while one waits, the others multiply and store."""
@@ -78,9 +80,9 @@ def lines_of(problem: DirectProblem) -> Lines | Refusal:
     line = cols.extent * spec.in_channels
     copied = gcd(VECTOR, line, problem.a_image, rows.a_stride if rows.extent > 1 else 0)
     alternates = cols.step * spec.in_channels % 2 != 0
-    steps = (problem.c_image, rows.c_stride, cols.c_stride, phase.offset, spec.out_channels)
-    if any(step % VECTOR for step in steps):
-        return Refusal("pixels of C are not aligned to 16 bytes")
+    refused = _unsupported_result(problem)
+    if refused is not None:
+        return refused
     pixel = -(-max(0, -cols.origin) * spec.in_channels // VECTOR) * VECTOR
     first = pixel + cols.origin * spec.in_channels
     shift = 0 if alternates else first % 2
@@ -91,6 +93,34 @@ def lines_of(problem: DirectProblem) -> Lines | Refusal:
     last += 2 if alternates else 0
     pitch = -(-max(pixel + line, last) // VECTOR) * VECTOR
     return Lines(copied, blocks, pitch, alternates)
+
+
+def _unsupported_result(problem: DirectProblem) -> Refusal | None:
+    """Why results are not stored in vectors of channels, or of pixels where channels are planes."""
+    spec, rows, cols = problem.contraction, problem.rows, problem.cols
+    offset = problem.phases[0].offset
+    if spec.c.stride == 1 or spec.out_channels % VECTOR:
+        steps = (problem.c_image, rows.c_stride, cols.c_stride, offset, spec.out_channels)
+        aligned = all(step % VECTOR == 0 for step in steps)
+        return None if aligned else Refusal("pixels of C are not aligned to 16 bytes")
+    steps = (problem.c_image, rows.c_stride, spec.c.stride, offset, problem.col_count)
+    if cols.c_stride != 1 or any(step % PLANE_PIXELS for step in steps):
+        return Refusal(f"lines of the planes of C are no multiples of {PLANE_PIXELS} pixels")
+    if problem.operands:
+        return Refusal("its epilogue reads operands beside planes of C")
+    return None
+
+
+def read(
+    contraction: Contraction, epilogue: Epilogue
+) -> tuple[DirectProblem, Lines] | Refusal:
+    """A contraction as the kernel family sees it, on an image whose channels are contiguous."""
+    if contraction.a.stride != 1:
+        return Refusal("channels are not innermost")
+    found = reading(contraction, epilogue, lines_of, anywhere=contraction.c.stride != 1)
+    if not isinstance(found, Refusal) and found[0].slices != Slices():
+        return Refusal("it is not an image of rows and columns")
+    return found
 
 
 def shared_bytes(problem: DirectProblem, lines: Lines, config: FewInputChannelsConfig) -> int:
@@ -126,10 +156,10 @@ def plan(
 ) -> tuple[FewInputChannelsConfig, ...] | Refusal:
     """The configs for a contraction, best first, or why the kernel family does not take it."""
     contraction, _ = by_pixel(contraction)
-    read = reading(contraction, epilogue, lines_of)
-    if isinstance(read, Refusal):
-        return read
-    problem, lines = read
+    found = read(contraction, epilogue)
+    if isinstance(found, Refusal):
+        return found
+    problem, lines = found
     configs = sorted(_legal(problem, lines, gpu), key=lambda config: _cost(problem, config))
     return tuple(configs) or Refusal("no strip of its rows fits into shared memory")
 
@@ -176,10 +206,10 @@ def kernels(
 ) -> KernelPlan | Refusal:
     """The launches of one config, or why it is not legal for the contraction."""
     contraction, copies = by_pixel(contraction)
-    read = reading(contraction, epilogue, lines_of)
-    if isinstance(read, Refusal):
-        return read
-    problem, lines = read
+    found = read(contraction, epilogue)
+    if isinstance(found, Refusal):
+        return found
+    problem, lines = found
     refused = refusal(problem, lines, config, target)
     if refused is not None:
         return refused
@@ -191,7 +221,11 @@ def kernels(
         "threads": config.warps * WARP,
         "shared_bytes": shared_bytes(problem, lines, config),
     }
-    features = {"in_channels": contraction.in_channels, "out_channels": contraction.out_channels}
+    features = {
+        "in_channels": contraction.in_channels,
+        "out_channels": contraction.out_channels,
+        "c_channel": contraction.c.stride,
+    }
     tiles = -(-contraction.out_channels // config.out_channels)
     strips = problem.images.value * -(-problem.row_count // config.rows)
     blocks = min(strips, max(1, config.blocks[0] * config.blocks[1] // tiles)) * tiles

@@ -8,7 +8,6 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from convir.analysis.refusal import Refusal
-from convir.lowering.kernels.cuda.direct.source import reading
 from convir.lowering.kernels.cuda.few_input_channels import launch as shallow
 from convir.lowering.kernels.cuda.layout_conversion.predict import (
     CopyWork,
@@ -96,9 +95,9 @@ def work(
 ) -> Work:
     """Count."""
     spec, copies = shallow.by_pixel(spec)
-    read = reading(spec, epilogue, shallow.lines_of)
-    assert not isinstance(read, Refusal)
-    problem, lines = read
+    found = shallow.read(spec, epilogue)
+    assert not isinstance(found, Refusal)
+    problem, lines = found
     strips = problem.images.value * -(-problem.row_count // config.rows)
     strips *= -(-spec.out_channels // config.out_channels)
     blocks = config.blocks[0] * config.blocks[1]
