@@ -35,8 +35,8 @@ class Constants:
     """The same where such a multiplication has 64 columns, in place of `narrow`."""
     three_wide: float = 1.18
     """The same of a tile of 256 columns, all of which warps that load split."""
-    three_apart: float = 8.0
-    """µs for a million results of f32 whose input channels are not contiguous."""
+    result_apart: float = 8.0
+    """µs for a million results whose input channels are not contiguous."""
     wide: float = 1.122
     """A factor of the time of a tile with 256 columns for a warpgroup, for one tap."""
     wide_taps: float = 1.058
@@ -122,7 +122,7 @@ class Work:
     is_apart: bool
     """Whether input channels of the result are not contiguous."""
     apart: int
-    """Results of f32 whose input channels are not contiguous."""
+    """Results whose input channels are not contiguous."""
     line: int
     """Pixels of a line that slides; 0 if none do."""
     is_scattered: bool
@@ -163,7 +163,7 @@ def work(spec: Contraction, epilogue: Epilogue, config: Sm90WgradConfig, target:
         lines_straddle=problem.planes is not None and problem.planes.straddles,
         is_apart=problem.in_channel_stride != 1,
         apart=spec.groups * problem.taps * spec.in_channels * spec.out_channels
-        if problem.is_split and problem.in_channel_stride != 1
+        if problem.in_channel_stride != 1
         else 0,
         outside=outside_of(spec),
         is_wide=config.out_channels > 2 * CHUNK,
@@ -209,7 +209,7 @@ def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
     dram = k.dram * work.traffic.time(target) * (k.coupled if work.cluster > 1 else 1.0)
     time = overlap(k.dram_power, heated(work.steps * step), dram)
     time += work.waves * (k.tile + stored) + _fix_up(work, megabytes, k)
-    time += 1e-6 * k.three_apart * work.apart
+    time += 1e-6 * k.result_apart * work.apart
     return target.launch + k.start + time
 
 
