@@ -111,9 +111,7 @@ def _unsupported_result(problem: DirectProblem) -> Refusal | None:
     return None
 
 
-def read(
-    contraction: Contraction, epilogue: Epilogue
-) -> tuple[DirectProblem, Lines] | Refusal:
+def read(contraction: Contraction, epilogue: Epilogue) -> tuple[DirectProblem, Lines] | Refusal:
     """A contraction as the kernel family sees it, on an image whose channels are contiguous."""
     if contraction.a.stride != 1:
         return Refusal("channels are not innermost")

@@ -170,9 +170,7 @@ def planes_of(problem: HaloProblem, config: HaloConfig) -> ResultPlanes:
     """How C is stored: runs of a line's output pixels, as far as a tile and an image have them."""
     if problem.channel_stride == 1:
         return NO_PLANES
-    pairs = (
-        problem.run == PAIR and config.store_channels == PAIR * phase_columns(problem, config)
-    )
+    pairs = problem.run == PAIR and config.store_channels == PAIR * phase_columns(problem, config)
     step = PAIR if pairs else 1
     if problem.strides[0] != step:
         return ResultPlanes(problem.channel_stride)

@@ -1,0 +1,156 @@
+"""Results whose channels are planes: which pixels an access stores, and where they are staged."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from contraction_readings import reading
+from family_problems import folders, reading_of
+from fused_epilogues import CASES, EPILOGUES
+
+from convir.analysis.refusal import Refusal
+from convir.dialects.context import read_module
+from convir.lowering.kernels.cuda.result_planes import NO_PLANES
+from convir.lowering.kernels.cuda.sm90_halo_implicit_gemm import layout
+from convir.lowering.kernels.cuda.sm90_halo_implicit_gemm import problem as halo
+from convir.lowering.kernels.cuda.sm90_halo_implicit_gemm.config import HaloConfig
+from convir.lowering.kernels.cuda.sm90_implicit_gemm import problem as gemm
+from convir.lowering.kernels.target import DEFAULT_TARGET
+
+pytestmark = pytest.mark.fast
+
+FPROP = "-F 1 --in_layout NHWC --fil_layout NHWC --out_layout NCHW"
+DGRAD = "-F 2 --in_layout NCHW --fil_layout NHWC --out_layout NHWC"
+THREE = "-n 3 -c 64 -k 64 -y 3 -x 3 -p 1 -q 1"
+
+
+def gemm_problem(line: str) -> gemm.Sm90ImplicitGemmProblem:
+    found = gemm.problem_of(reading(f"convfp16 {line}").contraction)
+    assert not isinstance(found, Refusal), found.reason
+    return found
+
+
+def halo_problem(line: str) -> halo.HaloProblem:
+    found = halo.problem_of(reading(f"convfp16 {line}").contraction)
+    assert not isinstance(found, Refusal), found.reason
+    return found
+
+
+@pytest.mark.parametrize(
+    ("line", "width"),
+    [
+        # Images are runs of rows: 384 pixels, 196, 49.
+        (f"{THREE} -H 16 -W 24 {FPROP}", 8),
+        (f"{THREE} -H 14 -W 14 {FPROP}", 4),
+        (f"{THREE} -H 7 -W 7 {FPROP}", 1),
+        # Pixels of the phases of a stride are apart.
+        (f"{THREE} -u 2 -v 2 -H 16 -W 24 {DGRAD}", 1),
+        # A row of phases with a stride along the other axis.
+        ("-n 3 -c 64 -k 64 -y 3 -x 1 -p 1 -u 2 -v 1 -H 16 -W 24 " + DGRAD, 8),
+    ],
+)
+def test_accesses_of_runs(line: str, width: int) -> None:
+    problem = gemm_problem(line)
+    assert problem.planes.width == width
+    for phase in problem.phases:
+        places = {}
+        for number, at in enumerate(product(*(range(size) for size in reversed(phase.sizes)))):
+            steps = zip(reversed(at), phase.strides, strict=True)
+            places[number] = phase.offset + sum(x * stride for x, stride in steps)
+        for first in range(0, len(places), width):
+            assert places[first] % width == 0
+            run = [places.get(first + i) for i in range(width)]
+            assert run == list(range(places[first], places[first] + width))
+    assert problem.planes.channel_stride % width == 0
+
+
+def test_channels_that_are_neighbours_have_no_planes() -> None:
+    last = f"{THREE} -H 16 -W 24 -F 1 --in_layout NHWC --fil_layout NHWC --out_layout NHWC"
+    assert gemm_problem(last).planes == NO_PLANES
+
+
+def config_of(text: str) -> HaloConfig:
+    return HaloConfig.parse(f"sm90_halo_implicit_gemm {text} blocks=132")
+
+
+@pytest.mark.parametrize(
+    ("line", "config", "width", "pairs"),
+    [
+        (f"{THREE} -H 17 -W 24 {FPROP}", "8x8 chunk=64 columns=64 stages=2 consumers=2", 8, False),
+        # Two lines of 30 pixels of a box, of which 28 are stored.
+        (f"{THREE} -H 28 -W 28 {FPROP}", "2x28 chunk=64 columns=64 stages=2 consumers=2", 2, False),
+        (f"{THREE} -H 28 -W 28 {FPROP}", "1x28 chunk=64 columns=64 stages=2 consumers=2", 4, False),
+        (f"{THREE} -H 28 -W 25 {FPROP}", "8x8 chunk=64 columns=64 stages=2 consumers=2", 1, False),
+        # Pixels of two phases alternate: two accesses become one.
+        (
+            f"{THREE} -u 2 -v 2 -H 16 -W 32 {DGRAD}",
+            "8x8 chunk=64 columns=128 stages=2 consumers=2",
+            4,
+            True,
+        ),
+        # An odd line has a pixel more of one phase.
+        (
+            f"{THREE} -u 2 -v 2 -H 16 -W 31 {DGRAD}",
+            "8x8 chunk=64 columns=64 stages=2 consumers=2",
+            1,
+            False,
+        ),
+    ],
+)
+def test_accesses_of_tiles(line: str, config: str, width: int, pairs: bool) -> None:
+    problem = halo_problem(line)
+    columns = config.split("columns=")[1].split(maxsplit=1)[0]
+    planes = layout.planes_of(problem, config_of(f"{config} store={columns}"))
+    assert (planes.width, planes.pairs) == (width, pairs)
+
+
+def place_in_planes(channel: int, row: int) -> int:
+    """As `epilogue/wgmma_store.cuh` has it."""
+    return channel * 32 + ((row // 8 ^ channel // 4) & 1) * 16 + row % 8 * 2
+
+
+@pytest.mark.parametrize("channels", [16, 64, 96])
+@pytest.mark.parametrize("width", [1, 2, 4, 8])
+def test_staged_channels_are_read_back(channels: int, width: int) -> None:
+    """What stmatrix writes of a warp's accumulators, transposed, and what lanes read of it."""
+    memory = np.full(channels * 16, -1)
+    banks = set[int]()
+    for column in range(0, channels, 16):
+        for lane in range(32):
+            # Rows of a matrix in memory are its columns; lanes 8i … 8i+7 name those of matrix i.
+            matrix, i = divmod(lane, 8)
+            at = place_in_planes(lane // 16 * 8 + lane % 8, lane // 8 % 2 * 8) + column * 32
+            if column == 0 and matrix == 0:
+                banks.add(at // 16 % 8)
+            channel, rows = column + matrix // 2 * 8 + i, matrix % 2 * 8 + np.arange(8)
+            memory[at // 2 + np.arange(8)] = channel * 16 + rows
+    assert len(banks) == 8
+    groups = 16 // width
+    for first, lane in product(range(0, channels, 32 // groups), range(32)):
+        channel, row = first + lane // groups, lane % groups * width
+        at = place_in_planes(channel, row) // 2
+        assert memory[at : at + width].tolist() == [channel * 16 + row + i for i in range(width)]
+
+
+@pytest.mark.parametrize("family", ["sm90_implicit_gemm", "sm90_halo_implicit_gemm"])
+@pytest.mark.parametrize("case", ["planes", "strided-planes"])
+def test_epilogues_read_planes(family: str, case: str) -> None:
+    found = reading_of(read_module(CASES[case].text("f16", EPILOGUES["all"])))
+    assert not isinstance(found, Refusal)
+    configs = folders()[family].candidates(found.problem, DEFAULT_TARGET)
+    assert not isinstance(configs, Refusal), configs.reason
+    plan = folders()[family].launch(found.problem, configs[0], DEFAULT_TARGET)
+    assert not isinstance(plan, Refusal)
+    stride = found.problem.contraction.c.stride
+    # The residual of the next channel lies a plane further on.
+    assert f"+ element, {stride})" in plan.kernels[0].source
+
+
+def test_zero_filled_outputs_of_planes_are_refused() -> None:
+    line = "-n 2 -c 64 -H 10 -W 12 -k 64 -y 1 -x 1 -u 2 -v 2"
+    problem = reading(f"convfp16 {line} {DGRAD}")
+    refused = gemm.sm90_problem(problem.contraction, problem.epilogue)
+    assert isinstance(refused, Refusal)
+    assert "of planes" in refused.reason
