@@ -55,7 +55,7 @@ def test_accesses_of_runs(line: str, width: int) -> None:
     problem = gemm_problem(line)
     assert problem.planes.width == width
     for phase in problem.phases:
-        places = {}
+        places: dict[int, int] = {}
         for number, at in enumerate(product(*(range(size) for size in reversed(phase.sizes)))):
             steps = zip(reversed(at), phase.strides, strict=True)
             places[number] = phase.offset + sum(x * stride for x, stride in steps)

@@ -23,10 +23,7 @@ from convir.lowering.kernels.cuda.layout_conversion.copies import (
     copy_launches,
     copyable,
 )
-from convir.lowering.kernels.cuda.layout_conversion.family import (
-    FAMILY,
-    LayoutConversionConfig,
-)
+from convir.lowering.kernels.cuda.layout_conversion.family import FAMILY
 from convir.lowering.kernels.registry import FAMILIES, legal_plans
 from convir.lowering.kernels.target import DEFAULT_TARGET
 
@@ -151,7 +148,7 @@ def test_a_result_that_reads_planes_is_no_copy() -> None:
     assert not isinstance(configs, Refusal), configs.reason
     assert all("c" not in str(each).split()[1] for each in configs)
     assert any(str(each).startswith("layout_conversion ab sm90_implicit") for each in configs)
-    whole = LayoutConversionConfig("abc", configs[0].inner)
+    whole = conversion.parse(f"{FAMILY} abc {str(configs[0]).split(maxsplit=2)[2]}")
     assert isinstance(conversion.refusal(problem, whole, DEFAULT_TARGET), Refusal)
 
 
