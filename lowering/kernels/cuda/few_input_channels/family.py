@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from convir.lowering.kernels.cuda.direct.source import reading
 from convir.lowering.kernels.cuda.family import Family
 from convir.lowering.kernels.cuda.few_input_channels import config, launch, predict
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def _reads(contraction: Contraction, epilogue: Epilogue) -> object:
-    return launch.read(launch.by_pixel(contraction)[0], epilogue)
+    return reading(launch.by_pixel(contraction)[0], epilogue, launch.lines_of, planes=True)
 
 
 FEW_INPUT_CHANNELS = Family(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.direct.config import TILE
-from convir.lowering.kernels.cuda.direct.problem import TENSOR_CORE_TYPES, VECTOR, Slices
+from convir.lowering.kernels.cuda.direct.problem import TENSOR_CORE_TYPES, VECTOR
 from convir.lowering.kernels.cuda.direct.source import launch, reading
 from convir.lowering.kernels.cuda.few_input_channels.config import (
     COLUMNS,
@@ -111,16 +111,6 @@ def _unsupported_result(problem: DirectProblem) -> Refusal | None:
     return None
 
 
-def read(contraction: Contraction, epilogue: Epilogue) -> tuple[DirectProblem, Lines] | Refusal:
-    """A contraction as the kernel family sees it, on an image whose channels are contiguous."""
-    if contraction.a.stride != 1:
-        return Refusal("channels are not innermost")
-    found = reading(contraction, epilogue, lines_of, anywhere=contraction.c.stride != 1)
-    if not isinstance(found, Refusal) and found[0].slices != Slices():
-        return Refusal("it is not an image of rows and columns")
-    return found
-
-
 def shared_bytes(problem: DirectProblem, lines: Lines, config: FewInputChannelsConfig) -> int:
     """Shared memory of a block: two strips of A, and the filter."""
     rows = (config.rows - 1) * problem.rows.step + problem.rows.window
@@ -154,7 +144,7 @@ def plan(
 ) -> tuple[FewInputChannelsConfig, ...] | Refusal:
     """The configs for a contraction, best first, or why the kernel family does not take it."""
     contraction, _ = by_pixel(contraction)
-    found = read(contraction, epilogue)
+    found = reading(contraction, epilogue, lines_of, planes=True)
     if isinstance(found, Refusal):
         return found
     problem, lines = found
@@ -204,7 +194,7 @@ def kernels(
 ) -> KernelPlan | Refusal:
     """The launches of one config, or why it is not legal for the contraction."""
     contraction, copies = by_pixel(contraction)
-    found = read(contraction, epilogue)
+    found = reading(contraction, epilogue, lines_of, planes=True)
     if isinstance(found, Refusal):
         return found
     problem, lines = found

@@ -8,6 +8,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from convir.analysis.refusal import Refusal
+from convir.lowering.kernels.cuda.direct.source import reading
 from convir.lowering.kernels.cuda.few_input_channels import launch as shallow
 from convir.lowering.kernels.cuda.layout_conversion.predict import (
     CopyWork,
@@ -95,7 +96,7 @@ def work(
 ) -> Work:
     """Count."""
     spec, copies = shallow.by_pixel(spec)
-    found = shallow.read(spec, epilogue)
+    found = reading(spec, epilogue, shallow.lines_of, planes=True)
     assert not isinstance(found, Refusal)
     problem, lines = found
     strips = problem.images.value * -(-problem.row_count // config.rows)
