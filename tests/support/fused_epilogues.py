@@ -124,6 +124,8 @@ CASES = {
                      (2, 13, 12, 64)),
     "planes": Fused("fprop", "padding(1, 1)", (2, 9, 8, 64), (96, 3, 3, 64), (2, 96, 9, 8),
                     is_channels_first=True),
+    "planes-in-boxes": Fused("fprop", "padding(1, 1)", (2, 10, 16, 64), (48, 3, 3, 64),
+                             (2, 48, 10, 16), is_channels_first=True),
     "strided-planes": Fused("dgrad", "strides(2, 2) padding(1, 1)", (2, 7, 6, 64), (64, 3, 3, 32),
                             (2, 32, 14, 12), is_channels_first=True),
     "holes": Fused("dgrad", "strides(2, 2)", (2, 5, 6, 64), (64, 1, 1, 64), (2, 10, 12, 64)),

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 MOST_ELEMENTS = 8
 """Of an access: 16 bytes of 16-bit types."""
+BOX_ROWS = 16
+"""Rows of a tile of a warp, which stores boxes of them."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,10 @@ class ResultPlanes:
     """Rows of an access."""
     pairs: bool = False
     """Whether the pixels of two phases alternate, whose columns are stored together."""
+    line: int = 1
+    """Rows that follow each other in C at one distance, the fewest of any phase."""
+    lines: int = 0
+    """Lines of pixels of 16 rows, which are boxes that TMA stores; 0 if lanes store runs."""
 
     @property
     def exist(self) -> bool:
@@ -41,6 +47,7 @@ class ResultPlanes:
             f"  static constexpr long long kChannelStride = {self.channel_stride};\n"
             f"  static constexpr int kPlaneWidth = {self.width};\n"
             f"  static constexpr bool kPlanePairs = {str(self.pairs).lower()};\n"
+            f"  static constexpr int kPlaneLines = {self.lines};\n"
         )
 
 
@@ -61,6 +68,8 @@ def planes_of(
     if channel_stride == 1:
         return NO_PLANES
     width = gcd(MOST_ELEMENTS, channel_stride, *pieces)
+    line = min(map(_line_of, phases))
+    is_whole = len(phases) == len(pieces) == 1
     for phase in phases:
         run = 1
         outer: list[int] = []
@@ -74,4 +83,18 @@ def planes_of(
         batch = phase.axes[0]
         outer += [batch.out_stride] if batch.size > 1 else []
         width = gcd(width, run, phase.out_offset, *outer)
-    return ResultPlanes(channel_stride, width)
+        is_whole = is_whole and run * batch.size == phase.pixels and run % BOX_ROWS == 0
+    boxes = is_whole and width == MOST_ELEMENTS
+    return ResultPlanes(channel_stride, width, line=line, lines=1 if boxes else 0)
+
+
+def _line_of(phase: Phase) -> int:
+    """Rows that follow each other in C at one distance."""
+    size, distance = 1, 0
+    for axis in reversed(phase.axes[1:]):
+        if axis.size > 1 and size > 1 and axis.out_stride != distance * size:
+            break
+        if axis.size > 1 and size == 1:
+            distance = axis.out_stride
+        size *= axis.size
+    return size

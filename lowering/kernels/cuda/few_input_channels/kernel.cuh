@@ -182,8 +182,7 @@ struct FewInputChannels {
 
   // The pixel of a row of a tile, `i` counting halves of tiles. Of planes such that lane l has pixels
   // l % 4 * 4 and three more of both halves when their rows and columns are exchanged.
-  static __device__ __forceinline__ int pixel_of(int i) {
-    const int row = threadIdx.x % 32 / 4;
+  static __device__ __forceinline__ int pixel_of(int i, int row) {
     return kArePlanes ? i / 2 * 16 + row / 2 * 4 + i % 2 * 2 + row % 2 : i * 8 + row;
   }
 
@@ -223,7 +222,7 @@ struct FewInputChannels {
          first += kWarps * S::tiles * 16) {
       Run run[S::tiles][2];
       static_for<S::tiles * 2>([&](auto i) {
-        const int position = min(first + pixel_of(i.value), kPixels - 1);
+        const int position = min(first + pixel_of(i.value, lane / 4), kPixels - 1);
         run[i.value / 2][i.value % 2] =
             run_at(lines + position / P::cols * (P::row_step * kPitch),
                    kFirst - kShift + position % P::cols * kStep + lane % 4 * 2);

@@ -30,6 +30,8 @@ MOST_PHASE_ACCUMULATORS = {2: 128, 3: 64, 4: 48}
 """The same where an instruction has the columns of some phases alone."""
 MOST_CHUNK_COLUMNS = 384
 """Columns of a tile's instructions and chunks, up to which accumulators stay in registers."""
+BOX_LINES = 2
+"""Of a patch, that are rows of a warp."""
 PARTS = 4
 """Of the matrices of a chunk, which arrive one after the other."""
 PATTERN = 8
@@ -179,7 +181,11 @@ def planes_of(problem: HaloProblem, config: HaloConfig) -> ResultPlanes:
     run = gcd(MOST_ELEMENTS // step, config.cols, *lines)
     offsets = [offset for _, offset in problem.phases[::step]]
     run = gcd(run * step, problem.channel_stride, *problem.strides[1:], *offsets) // step
-    return ResultPlanes(problem.channel_stride, run, pairs)
+    steps = (problem.channel_stride, *problem.strides[1:], *offsets)
+    has_boxes = config.is_patch and len(problem.phases) == 1
+    has_boxes = has_boxes and not any(stride % MOST_ELEMENTS for stride in steps)
+    lines = BOX_LINES if has_boxes else 0
+    return ResultPlanes(problem.channel_stride, run, pairs, lines=lines)
 
 
 def phases_of_group(problem: HaloProblem, config: HaloConfig) -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.prediction.overlap import heated, launched, overlap
 from convir.lowering.kernels.cuda.prediction.traffic import Traffic, traffic_of
+from convir.lowering.kernels.cuda.result_planes import BOX_ROWS
 from convir.lowering.kernels.cuda.sm90_halo_implicit_gemm.config import (
     ELEMENT_BYTES,
     INSTRUCTION_ROWS,
@@ -18,11 +19,13 @@ from convir.lowering.kernels.cuda.sm90_halo_implicit_gemm.layout import (
     column_tiles,
     groups_of,
     layout_of,
+    planes_of,
     products_of,
     tiles_of,
     weight_bytes,
 )
 from convir.lowering.kernels.cuda.sm90_halo_implicit_gemm.problem import (
+    PAIR,
     STEP_CHANNELS,
     halo_problem,
 )
@@ -58,6 +61,8 @@ class Constants:
     """Between two tiles of a warpgroup."""
     run: float = 3.644
     """For a run of results that a row of lanes stores."""
+    segment: float = 2.0
+    """For a run of pixels of planes that lanes store."""
     start: float = 1.331
     """µs beside an empty launch."""
     power: float = 7.986
@@ -109,6 +114,8 @@ class Work:
     accumulators: float
     runs: float
     """Of results that are stored."""
+    segments: float
+    """Runs of pixels of planes that lanes store."""
     rate: str
     traffic: Traffic
 
@@ -125,6 +132,9 @@ def work(spec: Contraction, epilogue: Epilogue, config: HaloConfig, target: Targ
     chunks = chunks_of(problem, config)
     row_bytes = STEP_CHANNELS * ELEMENT_BYTES
     pixels = chunks * layout.halo
+    planes = planes_of(problem, config)
+    lines = layout.tiles * (INSTRUCTION_ROWS // BOX_ROWS + config.rows)
+    by_lanes = planes.exist and planes.lines == 0
     instructions = products_of(problem, config) * layout.tiles
     return Work(
         tiles=ceil(tiles / (config.blocks // column_tiles(problem, config))),
@@ -137,7 +147,8 @@ def work(spec: Contraction, epilogue: Epilogue, config: HaloConfig, target: Targ
         weight_bytes=weight_bytes(problem, config),
         stages=config.stages / (chunks * len(layout.slices)),
         accumulators=rows * columns,
-        runs=rows * columns / config.store_channels,
+        runs=0 if planes.exist else rows * columns / config.store_channels,
+        segments=lines * columns / (PAIR if planes.pairs else 1) if by_lanes else 0,
         rate=spec.a.type,
         traffic=traffic_of(spec, epilogue),
     )
@@ -150,7 +161,7 @@ def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
     shared = k.operands * work.operand_bytes + k.moved * (work.halo_bytes + staged)
     copied = work.halo_bytes / k.copy_rate + k.pixel * work.halo_pixels
     copied += k.apart * work.apart_pixels
-    stored = k.stored * work.accumulators / 32
+    stored = k.stored * work.accumulators / 32 + k.segment * work.segments
     product = overlap(k.power, multiplied, shared / target.shared_rate, copied)
     alone = max(product, (k.latency + copied) / work.stages) + k.tile + stored
     together = work.tiles * (product + k.run * work.runs)

@@ -6,6 +6,7 @@
 //   kPlaneWidth      rows of a tile that are stored in one access: from a multiple of them on they
 //                    are neighbours in C, at a multiple of them, and all lie inside or none does
 //   kPlanePairs      whether columns are those of two phases whose pixels alternate in C
+//   kPlaneLines      lines of pixels of a warp's rows, boxes that TMA stores; 0 if lanes store runs
 #pragma once
 
 #include "epilogue/wgmma_store.cuh"
@@ -16,6 +17,35 @@ namespace convir::wgmma {
 template <class Problem>
 constexpr bool stores_planes() {
   return Problem::kChannelStride != 1;
+}
+
+// Lines that rows are staged as.
+template <class Problem>
+constexpr int staged_lines() {
+  return Problem::kPlaneLines > 0 ? Problem::kPlaneLines : stores_planes<Problem>() ? 1 : 0;
+}
+
+// Stages channels of a warp's rows by stage(), and stores them by copy(), of one thread, when TMA
+// gets to it. The staging may have what was stored before.
+template <class Stage, class Copy>
+__device__ __forceinline__ void store_boxes(Stage&& stage, Copy&& copy) {
+  const bool is_first = threadIdx.x % 32 == 0;
+  if (is_first) hopper::wait_stores_read();
+  __syncwarp();
+  stage();
+  hopper::fence_proxy();
+  __syncwarp();
+  if (is_first) {
+    copy();
+    hopper::commit_stores();
+  }
+}
+// A warp's staging has been read: before it ends.
+template <class Problem>
+__device__ __forceinline__ void finish_boxes() {
+  if constexpr (Problem::kPlaneLines > 0) {
+    if (threadIdx.x % 32 == 0) hopper::wait_stores_read();
+  }
 }
 
 template <int kElements>
@@ -38,13 +68,24 @@ __device__ __forceinline__ void store_planes(typename Problem::Epilogue::Stored*
   using Lane = LaneRows<Problem::kPlaneWidth>;
   const Rows at = row.of(Lane::row());
   __syncwarp();
-#pragma unroll 4
-  for (int i = 0; i < kOutChannels; i += Lane::kTogether) {
-    const int channel = i + Lane::channel();
-    Run<Problem::kPlaneWidth> x;
-    load_ordered(x, staging + place_in_planes(channel, Lane::row()));
-    if (at.has_column(channel, out_channels)) {
-      *reinterpret_cast<decltype(x)*>(c + at.offset + channel * Problem::kChannelStride) = x;
+  constexpr int kAccesses = kOutChannels / Lane::kTogether;
+  constexpr int kBatch = kAccesses % 4 == 0 ? 4 : kAccesses % 2 == 0 ? 2 : 1;
+  // Loads of a few accesses, then their stores: a load waits for the stores before it.
+#pragma unroll 1
+  for (int i = 0; i < kAccesses; i += kBatch) {
+    Run<Problem::kPlaneWidth> x[kBatch];
+#pragma unroll
+    for (int j = 0; j < kBatch; ++j) {
+      const int channel = (i + j) * Lane::kTogether + Lane::channel();
+      load_ordered(x[j], staging + place_in_planes(channel, Lane::row()));
+    }
+#pragma unroll
+    for (int j = 0; j < kBatch; ++j) {
+      const int channel = (i + j) * Lane::kTogether + Lane::channel();
+      if (at.has_column(channel, out_channels)) {
+        *reinterpret_cast<Run<Problem::kPlaneWidth>*>(
+            c + at.offset + channel * Problem::kChannelStride) = x[j];
+      }
     }
   }
   __syncwarp();

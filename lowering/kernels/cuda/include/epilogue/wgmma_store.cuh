@@ -31,6 +31,14 @@ __device__ __forceinline__ int place_in_planes(int channel, int row) {
   return channel * (2 * kWarpRows) + ((row / 8 ^ channel / 4) & 1) * kChunkBytes + row % 8 * 2;
 }
 
+// The same of rows that are kLines lines, each a box of channels of its own.
+template <int kOutChannels, int kLines>
+__device__ __forceinline__ int place_in_lines(int channel, int row) {
+  if constexpr (kLines == 1) return place_in_planes(channel, row);
+  constexpr int kPixels = kWarpRows / kLines;
+  return (row / kPixels * kOutChannels + channel) * (2 * kPixels) + row % kPixels * 2;
+}
+
 // Two values as they lie in memory.
 __device__ __forceinline__ float2 pair(float low, float high) { return make_float2(low, high); }
 template <class Stored>
@@ -197,8 +205,8 @@ __device__ __forceinline__ unsigned finished(float low, float high) {
 // Columns `first` to `first + kOutChannels` of a warp's accumulators, as they are stored: `finish`
 // turns two accumulators of a half of the rows into a word, or a pair of them, given the first of
 // their 8 columns, as `Finish`; `kTogether` matrices are finished before they are stored; with
-// kArePlanes rows are neighbours of a column there.
-template <int kOutChannels, int kTogether = 1, bool kArePlanes = false, int kValues, class Finisher>
+// kLines > 0 rows are neighbours of a column there, in so many lines.
+template <int kOutChannels, int kTogether = 1, int kLines = 0, int kValues, class Finisher>
 __device__ __forceinline__ void stage(unsigned staging, const float (&d)[kValues], int first,
                                       const Finisher& finish) {
   const int lane = threadIdx.x % 32;
@@ -212,11 +220,13 @@ __device__ __forceinline__ void stage(unsigned staging, const float (&d)[kValues
                    finish(d[i + 2], d[i + 3], 1, column));
     }
   } else {
+    constexpr bool kArePlanes = kLines > 0;
+    constexpr int kColumnBytes = 2 * (kArePlanes ? kWarpRows / (kArePlanes ? kLines : 1) : 1);
     const unsigned to =
-        staging + (kArePlanes ? place_in_planes(lane / 16 * 8 + lane % 8, lane / 8 % 2 * 8)
+        staging + (kArePlanes ? place_in_lines<kOutChannels, kArePlanes ? kLines : 1>(
+                                    lane / 16 * 8 + lane % 8, lane / 8 % 2 * 8)
                               : lane % kWarpRows * Staging<kOutChannels>::kPitch +
                                     lane / kWarpRows * kChunkBytes);
-    constexpr int kColumnBytes = 2 * (kArePlanes ? kWarpRows : 1);
     constexpr int kMatrices = kOutChannels / 16 % kTogether == 0 ? kTogether : 1;
 #pragma unroll
     for (int column = 0; column < kOutChannels; column += 16 * kMatrices) {
