@@ -76,8 +76,8 @@ BOUNDS = {"multiply": (1.0, 2.0)}
 SPLIT_POWER = 3.0
 """Of what two warpgroups do in turn: one multiplies, one loads, splits and adds."""
 FIXED = ("meet", "published", "run", "segment")
-"""What is not fitted: that of `sm90_wgrad`, whose blocks meet alike, as no splits are recorded; runs
-and segments by what four problems took longer on planes."""
+"""What is not fitted: that of `sm90_wgrad`, whose blocks meet alike, as no splits are recorded;
+runs and segments by what four problems took longer on planes."""
 
 
 @dataclass(frozen=True)

@@ -111,6 +111,56 @@ def place_in_planes(channel: int, row: int) -> int:
     return channel * 32 + ((row // 8 ^ channel // 4) & 1) * 16 + row % 8 * 2
 
 
+@pytest.mark.parametrize(
+    ("line", "lines"),
+    [
+        (f"{THREE} -H 16 -W 24 {FPROP}", 1),
+        # Boxes of 16 rows would have pixels of two images.
+        (f"{THREE} -H 7 -W 8 {FPROP}", 0),
+        # Pixels of a phase are apart.
+        (f"{THREE} -u 2 -v 2 -H 16 -W 32 {DGRAD}", 0),
+        ("-n 2 -c 64 -k 32 -y 2 -x 2 -u 2 -v 2 -H 16 -W 32 " + DGRAD, 0),
+    ],
+)
+def test_whole_images_are_stored_in_boxes(line: str, lines: int) -> None:
+    assert gemm_problem(line).planes.lines == lines
+
+
+@pytest.mark.parametrize(("width", "lines"), [(24, 2), (28, 0)])
+def test_lines_of_patches_are_stored_in_boxes(width: int, lines: int) -> None:
+    """Rows of C have to be multiples of 16 bytes."""
+    problem = halo_problem(f"{THREE} -H 9 -W {width} {FPROP}")
+    config = config_of("8x8 chunk=64 columns=64 stages=2 consumers=2 store=64")
+    assert layout.planes_of(problem, config).lines == lines
+
+
+@pytest.mark.parametrize("lines", [1, 2])
+def test_staged_channels_are_the_box(lines: int) -> None:
+    """TMA reads a box row by row: pixels, channels, lines; of 32 bytes swizzled by 32."""
+    channels = 48
+    memory = np.full(channels * 16, -1)
+    for channel, row in product(range(channels), range(16)):
+        memory[place_in_lines(channel, row, channels, lines) // 2] = channel * 16 + row
+    found: list[int] = []
+    for at in range(channels * 16):
+        byte = at * 2
+        found.append(int(memory[(byte ^ (byte >> 7 & 1) << 4 if lines == 1 else byte) // 2]))
+    pixels = 16 // lines
+    wanted = [
+        channel * 16 + line * pixels + x
+        for line, channel, x in product(range(lines), range(channels), range(pixels))
+    ]
+    assert found == wanted
+
+
+def place_in_lines(channel: int, row: int, channels: int, lines: int) -> int:
+    """The same of rows that are boxes of one line or more."""
+    if lines == 1:
+        return place_in_planes(channel, row)
+    pixels = 16 // lines
+    return (row // pixels * channels + channel) * 2 * pixels + row % pixels * 2
+
+
 @pytest.mark.parametrize("channels", [16, 64, 96])
 @pytest.mark.parametrize("width", [1, 2, 4, 8])
 def test_staged_channels_are_read_back(channels: int, width: int) -> None:
