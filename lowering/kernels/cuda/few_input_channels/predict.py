@@ -47,6 +47,8 @@ class Constants:
     """Of a block, between two strips."""
     spread: float = 1.078e06
     """Bytes per µs that are written where a row of C is several blocks'."""
+    planes: float = 0.31
+    """µs for a megabyte of planes, beside that of channels that are neighbours."""
     start: float = 3.864
     """µs beside an empty launch."""
     dram: float = 0.9001
@@ -55,7 +57,7 @@ class Constants:
     dram_power: float = 3.619
 
 
-FIXED = ("multiply",)
+FIXED = ("multiply", "planes")
 FITTED = Constants()
 BOUNDS = {
     "turn": (50.0, 4000.0),
@@ -88,6 +90,8 @@ class Work:
     """Vectors of a strip, by warp."""
     is_spread: bool
     relaid: tuple[CopyWork, ...]
+    planes: float
+    """Megabytes of results whose channels are planes."""
     traffic: Traffic
 
 
@@ -99,6 +103,7 @@ def work(
     found = reading(spec, epilogue, shallow.lines_of, planes=True)
     assert not isinstance(found, Refusal)
     problem, lines = found
+    traffic = traffic_of(spec, epilogue)
     strips = problem.images.value * -(-problem.row_count // config.rows)
     strips *= -(-spec.out_channels // config.out_channels)
     blocks = config.blocks[0] * config.blocks[1]
@@ -116,7 +121,8 @@ def work(
         copies=rows * problem.cols.extent * spec.in_channels / lines.copied / 32,
         is_spread=spec.out_channels > config.out_channels,
         relaid=tuple(copy_work(copy) for copy in copies),
-        traffic=traffic_of(spec, epilogue),
+        planes=0.0 if spec.c.stride == 1 else 1e-6 * traffic.c,
+        traffic=traffic,
     )
 
 
@@ -134,7 +140,7 @@ def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
     if work.is_spread:
         dram = max(dram, work.traffic.written / k.spread)
     time = overlap(k.dram_power, busy / target.clock_mhz, dram)
-    time += copies_time(work.relaid, target)
+    time += copies_time(work.relaid, target) + k.planes * work.planes
     return target.launch + k.start + time
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.epilogue_operands import linear_operands
 from convir.lowering.kernels.cuda.launch import Scalar
+from convir.lowering.kernels.cuda.result_planes import PLANES_WITH_OPERANDS
 from convir.lowering.kernels.cuda.sm90_fused_dgrad.problem import joint_phases, run_of
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import (
     ALIGNMENT,
@@ -195,5 +196,7 @@ def halo_problem(spec: Contraction, epilogue: Epilogue) -> HaloProblem | Refusal
     operands = linear_operands(spec, epilogue)
     if isinstance(operands, Refusal):
         return operands
+    if spec.c.stride != 1 and operands:
+        return PLANES_WITH_OPERANDS
     problem = problem_of(spec)
     return problem if isinstance(problem, Refusal) else replace(problem, operands=operands)

@@ -57,7 +57,7 @@ class Constants:
     """Cycles for a row of C of a tile that is parts of cache lines."""
     run: float = 0.4
     """Cycles for a run of pixels of planes that a lane stores."""
-    segment: float = 3.0
+    segment: float = 2.5
     """Cycles for each line of a channel's plane that the 16 rows of a warp lie in."""
     dram: float = 0.9001
     """A factor of the time of DRAM."""

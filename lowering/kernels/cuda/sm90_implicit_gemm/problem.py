@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from convir.analysis.refusal import Refusal
 from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
+from convir.lowering.kernels.cuda import result_planes
 from convir.lowering.kernels.cuda.epilogue_operands import linear_operands
 from convir.lowering.kernels.cuda.launch import Scalar
-from convir.lowering.kernels.cuda.result_planes import NO_PLANES, ResultPlanes, planes_of
 from convir.lowering.kernels.cuda.sizes import ANY_SIZE
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.pieces import in_pieces
 
@@ -139,7 +139,7 @@ class Sm90ImplicitGemmProblem:
     """What the epilogue reads besides."""
     result_bytes: int = 2
     """Of an element of C."""
-    planes: ResultPlanes = NO_PLANES
+    planes: result_planes.ResultPlanes = result_planes.NO_PLANES
     """How C is stored if its channels are planes."""
     is_split: bool = False
     """Whether A and B are f32 in IEEE arithmetic, each product of which is three of TF32."""
@@ -228,7 +228,7 @@ def problem_of(contraction: Contraction) -> Sm90ImplicitGemmProblem | Refusal:
         chunks=-(-contraction.in_channels // channels_of_stage(contraction.a.type)),
         pieces=pieces,
         result_bytes=STORAGE_BYTES[contraction.c.type],
-        planes=planes_of(active, contraction.c.stride, pieces),
+        planes=result_planes.planes_of(active, contraction.c.stride, pieces),
         is_split=splits_f32(contraction),
     )
     return _with_zero_fills(problem, contraction.out_channels)
@@ -256,13 +256,8 @@ def _unsupported_split(contraction: Contraction) -> Refusal | None:
 def unsupported(
     contraction: Contraction, *, takes_f32: bool = False, takes_planes: bool = False
 ) -> Refusal | None:
-    """Why a kernel family of Hopper's does not take a contraction, whatever its phases are.
-
-    Args:
-        contraction: what is computed.
-        takes_f32: whether the family multiplies operands of f32.
-        takes_planes: whether it stores 16-bit results whose channels are planes.
-    """
+    """Why a kernel family of Hopper's does not take a contraction, whatever its phases are; f32,
+    and 16-bit results whose channels are planes, where the family takes those."""
     types = {contraction.a.type, contraction.b.type}
     is_f32 = takes_f32 and (contraction.tf32 or types == {"f32"})
     if contraction.result != "C" or contraction.accumulate:
@@ -375,12 +370,9 @@ def taps_of(
     for tap in product(*per_axis):
         rows = [row for row, _ in reversed(tap[1:])]
         offsets = tuple(row - corner for row, corner in zip(rows, corners, strict=False))
-        taps.append((_spatial(offsets), sum(weight for _, weight in tap) // tap_stride))
+        offsets = (*offsets, *(0,) * (MAX_SPATIAL - len(offsets)))
+        taps.append((offsets, sum(weight for _, weight in tap) // tap_stride))
     return tuple(taps)
-
-
-def _spatial(offsets: tuple[int, ...]) -> tuple[int, ...]:
-    return (*offsets, *(0,) * (MAX_SPATIAL - len(offsets)))
 
 
 def padded(values: Sequence[int], unit: int) -> tuple[int, ...]:
@@ -493,8 +485,11 @@ def sm90_problem(spec: Contraction, epilogue: Epilogue) -> Sm90ImplicitGemmProbl
     problem = problem_of(spec)
     if isinstance(problem, Refusal):
         return problem
-    if problem.has_zero_fills and (problem.planes.exist or problem.result_bytes != ZERO_FILL_BYTES):
+    planes = problem.planes
+    if problem.has_zero_fills and (planes.exist or problem.result_bytes != ZERO_FILL_BYTES):
         return Refusal("it stores zero-filled outputs of 32 bits, or of planes")
+    if planes.exist and epilogue.operands:
+        return result_planes.PLANES_WITH_OPERANDS
     is_f32 = spec.tf32 or problem.is_split
     if is_f32 and epilogue.operands:
         return Refusal("its epilogue reads operands beside sums of TF32")

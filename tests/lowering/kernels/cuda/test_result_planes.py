@@ -9,15 +9,20 @@ import pytest
 from contraction_readings import reading
 from family_problems import folders, reading_of
 from fused_epilogues import CASES, EPILOGUES
+from gpu import nvrtc_or_skip
 
 from convir.analysis.refusal import Refusal
 from convir.dialects.context import read_module
+from convir.lowering.kernels.cuda import result_planes
+from convir.lowering.kernels.cuda.epilogue_operands import linear_operands, operands_source
+from convir.lowering.kernels.cuda.launch import TensorMap
 from convir.lowering.kernels.cuda.result_planes import NO_PLANES
 from convir.lowering.kernels.cuda.sm90_halo_implicit_gemm import layout
 from convir.lowering.kernels.cuda.sm90_halo_implicit_gemm import problem as halo
 from convir.lowering.kernels.cuda.sm90_halo_implicit_gemm.config import HaloConfig
 from convir.lowering.kernels.cuda.sm90_implicit_gemm import problem as gemm
 from convir.lowering.kernels.target import DEFAULT_TARGET
+from convir.runtime.cuda.toolchain.compile import kernel_usage
 
 pytestmark = pytest.mark.fast
 
@@ -122,16 +127,46 @@ def place_in_planes(channel: int, row: int) -> int:
         ("-n 2 -c 64 -k 32 -y 2 -x 2 -u 2 -v 2 -H 16 -W 32 " + DGRAD, 0),
     ],
 )
-def test_whole_images_are_stored_in_boxes(line: str, lines: int) -> None:
+def test_whole_images_are_stored_in_boxes(
+    line: str, lines: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert gemm_problem(line).planes.lines == 0
+    monkeypatch.setattr(result_planes, "STORES_BOXES", True)
     assert gemm_problem(line).planes.lines == lines
 
 
 @pytest.mark.parametrize(("width", "lines"), [(24, 2), (28, 0)])
-def test_lines_of_patches_are_stored_in_boxes(width: int, lines: int) -> None:
+def test_lines_of_patches_are_stored_in_boxes(
+    width: int, lines: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Rows of C have to be multiples of 16 bytes."""
+    monkeypatch.setattr(result_planes, "STORES_BOXES", True)
     problem = halo_problem(f"{THREE} -H 9 -W {width} {FPROP}")
     config = config_of("8x8 chunk=64 columns=64 stages=2 consumers=2 store=64")
     assert layout.planes_of(problem, config).lines == lines
+
+
+@pytest.mark.parametrize("family", ["sm90_implicit_gemm", "sm90_halo_implicit_gemm"])
+def test_kernels_that_store_boxes_compile(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    nvrtc_or_skip()
+    monkeypatch.setattr(result_planes, "STORES_BOXES", True)
+    for read in (gemm.sm90_problem, halo.halo_problem):
+        read.cache_clear()
+    found = reading(f"convfp16 {THREE} -H 16 -W 24 {FPROP}")
+    configs = folders()[family].candidates(found.problem, DEFAULT_TARGET)
+    assert not isinstance(configs, Refusal), configs.reason
+    config = next(each for each in configs if not hasattr(each, "cols") or each.cols == 8)
+    plan = folders()[family].launch(found.problem, config, DEFAULT_TARGET)
+    assert not isinstance(plan, Refusal)
+    (kernel,) = plan.kernels
+    maps = [each for each in kernel.arguments if isinstance(each, TensorMap)]
+    (of_c,) = (each for each in maps if each.buffer.place == "c")
+    assert of_c.box[0] * 2 == (of_c.swizzle or 16)
+    usage = kernel_usage(kernel.source, DEFAULT_TARGET.arch)[kernel.symbol]
+    assert usage.spill_bytes == 0
+    # What is read of a problem is kept.
+    for read in (gemm.sm90_problem, halo.halo_problem):
+        read.cache_clear()
 
 
 @pytest.mark.parametrize("lines", [1, 2])
@@ -186,16 +221,22 @@ def test_staged_channels_are_read_back(channels: int, width: int) -> None:
 
 @pytest.mark.parametrize("family", ["sm90_implicit_gemm", "sm90_halo_implicit_gemm"])
 @pytest.mark.parametrize("case", ["planes", "strided-planes"])
-def test_epilogues_read_planes(family: str, case: str) -> None:
+def test_epilogues_that_read_operands_are_refused(family: str, case: str) -> None:
+    """Operands beside planes compile, and have not run on a GPU yet."""
     found = reading_of(read_module(CASES[case].text("f16", EPILOGUES["all"])))
     assert not isinstance(found, Refusal)
-    configs = folders()[family].candidates(found.problem, DEFAULT_TARGET)
-    assert not isinstance(configs, Refusal), configs.reason
-    plan = folders()[family].launch(found.problem, configs[0], DEFAULT_TARGET)
-    assert not isinstance(plan, Refusal)
-    stride = found.problem.contraction.c.stride
-    # The residual of the next channel lies a plane further on.
-    assert f"+ element, {stride})" in plan.kernels[0].source
+    refused = folders()[family].candidates(found.problem, DEFAULT_TARGET)
+    assert isinstance(refused, Refusal)
+    assert "operands beside planes" in refused.reason
+
+
+def test_operands_of_planes_lie_a_plane_apart() -> None:
+    found = reading_of(read_module(CASES["planes"].text("f16", EPILOGUES["residual"])))
+    assert not isinstance(found, Refusal)
+    epilogue, stride = found.problem.epilogue, found.problem.contraction.c.stride
+    operands = linear_operands(found.problem.contraction, epilogue)
+    assert not isinstance(operands, Refusal)
+    assert f"+ element, {stride})" in operands_source(operands, epilogue, stride)
 
 
 def test_zero_filled_outputs_of_planes_are_refused() -> None:

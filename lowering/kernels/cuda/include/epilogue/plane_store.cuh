@@ -68,24 +68,13 @@ __device__ __forceinline__ void store_planes(typename Problem::Epilogue::Stored*
   using Lane = LaneRows<Problem::kPlaneWidth>;
   const Rows at = row.of(Lane::row());
   __syncwarp();
-  constexpr int kAccesses = kOutChannels / Lane::kTogether;
-  constexpr int kBatch = kAccesses % 4 == 0 ? 4 : kAccesses % 2 == 0 ? 2 : 1;
-  // Loads of a few accesses, then their stores: a load waits for the stores before it.
-#pragma unroll 1
-  for (int i = 0; i < kAccesses; i += kBatch) {
-    Run<Problem::kPlaneWidth> x[kBatch];
-#pragma unroll
-    for (int j = 0; j < kBatch; ++j) {
-      const int channel = (i + j) * Lane::kTogether + Lane::channel();
-      load_ordered(x[j], staging + place_in_planes(channel, Lane::row()));
-    }
-#pragma unroll
-    for (int j = 0; j < kBatch; ++j) {
-      const int channel = (i + j) * Lane::kTogether + Lane::channel();
-      if (at.has_column(channel, out_channels)) {
-        *reinterpret_cast<Run<Problem::kPlaneWidth>*>(
-            c + at.offset + channel * Problem::kChannelStride) = x[j];
-      }
+#pragma unroll 4
+  for (int i = 0; i < kOutChannels; i += Lane::kTogether) {
+    const int channel = i + Lane::channel();
+    Run<Problem::kPlaneWidth> x;
+    load_ordered(x, staging + place_in_planes(channel, Lane::row()));
+    if (at.has_column(channel, out_channels)) {
+      *reinterpret_cast<decltype(x)*>(c + at.offset + channel * Problem::kChannelStride) = x;
     }
   }
   __syncwarp();
