@@ -29,7 +29,7 @@ RELU = Step("maximumf", None)
 
 @dataclass(frozen=True)
 class Fused:
-    """A convolution of 16-bit channels-last tensors, accumulated in f32."""
+    """A convolution of 16-bit tensors, accumulated in f32; channels last, but for the result."""
 
     op: str
     """`fprop` or `dgrad`."""
@@ -38,6 +38,8 @@ class Fused:
     lhs: tuple[int, ...]
     filter: tuple[int, ...]
     out: tuple[int, ...]
+    is_channels_first: bool = False
+    """Whether the result and what is shaped like it are."""
 
     def shapes(self, steps: Sequence[Step]) -> list[tuple[int, ...]]:
         """Shapes of all arguments."""
@@ -53,8 +55,11 @@ class Fused:
     def text(self, dtype: str, steps: Sequence[Step]) -> str:
         """A module whose function `main` computes it, each step rounded to `dtype`."""
         loops = self._loops
-        spatial = "".join(letter.upper() for letter in loops[1:-1])
-        layouts = f"layouts(N{spatial}C, K{'TRS'[3 - len(spatial) :]}C, N{spatial}C)"
+        spatial = "".join(letter.upper() for letter in loops if letter not in "nc")
+        last = f"N{spatial}C"
+        result = "".join(loops).upper()
+        inputs = (result, last) if self.op == "dgrad" else (last, result)
+        layouts = f"layouts({inputs[0]}, K{'TRS'[3 - len(spatial) :]}C, {inputs[1]})"
         lhs, weights, *operands = (_type(shape, dtype) for shape in self.shapes(steps))
         out = _type(self.out, dtype)
         arguments = ", ".join(f"%e{i}: {kind}" for i, kind in enumerate(operands))
@@ -79,7 +84,8 @@ class Fused:
 
     @property
     def _loops(self) -> tuple[str, ...]:
-        return ("n", *LETTERS[-len(self.out) + 1 :])
+        *spatial, channels = LETTERS[-len(self.out) + 1 :]
+        return ("n", channels, *spatial) if self.is_channels_first else ("n", *spatial, channels)
 
 
 def _type(shape: Sequence[int], dtype: str) -> str:
@@ -116,6 +122,12 @@ CASES = {
     "columns-tail": Fused("fprop", "", (3, 9, 7, 64), (72, 3, 3, 64), (3, 7, 5, 72)),
     "strided": Fused("dgrad", "strides(2, 2) padding(1, 1)", (2, 7, 6, 64), (64, 3, 3, 64),
                      (2, 13, 12, 64)),
+    "planes": Fused("fprop", "padding(1, 1)", (2, 9, 8, 64), (96, 3, 3, 64), (2, 96, 9, 8),
+                    is_channels_first=True),
+    "planes-in-boxes": Fused("fprop", "padding(1, 1)", (2, 10, 16, 64), (48, 3, 3, 64),
+                             (2, 48, 10, 16), is_channels_first=True),
+    "strided-planes": Fused("dgrad", "strides(2, 2) padding(1, 1)", (2, 7, 6, 64), (64, 3, 3, 32),
+                            (2, 32, 14, 12), is_channels_first=True),
     "holes": Fused("dgrad", "strides(2, 2)", (2, 5, 6, 64), (64, 1, 1, 64), (2, 10, 12, 64)),
     "holes-in-cells": Fused("dgrad", "strides(2, 2)", (2, 5, 6, 64), (64, 1, 1, 200),
                             (2, 9, 12, 200)),

@@ -64,8 +64,13 @@ def _moves(operand: PhaseOffsets, phase: Phase) -> bool:
     return any(stride != 0 for stride, axis in along if axis.size > 1)
 
 
-def operands_source(operands: Sequence[LinearOperand], epilogue: Epilogue) -> str:
-    """The struct `Operands`, for `epilogue/operands.cuh`, behind the struct `Epilogue`."""
+def operands_source(
+    operands: Sequence[LinearOperand], epilogue: Epilogue, channel_stride: int = 1
+) -> str:
+    """The struct `Operands`, for `epilogue/operands.cuh`, behind the struct `Epilogue`.
+
+    Two adjacent channels of the result are `channel_stride` elements apart.
+    """
     none = (LinearOperand(follows_result=True),)
     flags = ", ".join(str(each.follows_result).lower() for each in operands or none)
     offsets = ", ".join(str(each.offset) for each in operands or none)
@@ -73,7 +78,9 @@ def operands_source(operands: Sequence[LinearOperand], epilogue: Epilogue) -> st
     types = [CPP_TYPES[operand.type] for operand in epilogue.operands]
     names = ", ".join(f"e{i}" for i in range(len(types)))
     fields = "".join(f"    {kind} e{i}[2];\n" for i, kind in enumerate(types))
-    loads = "".join(f"    {_pair_load(i, each)};\n" for i, each in enumerate(operands))
+    loads = "".join(
+        f"    {_pair_load(i, each, channel_stride)};\n" for i, each in enumerate(operands)
+    )
     return (
         "struct Operands {\n"
         f"  static constexpr int kCount = {len(operands)};\n"
@@ -90,9 +97,11 @@ def operands_source(operands: Sequence[LinearOperand], epilogue: Epilogue) -> st
     )
 
 
-def _pair_load(number: int, operand: LinearOperand) -> str:
-    """The statement that loads an operand's elements of a pair."""
+def _pair_load(number: int, operand: LinearOperand, apart: int) -> str:
+    """The statement that loads an operand's elements of a pair, those of the result `apart`."""
     name = f"e{number}"
+    if operand.follows_result and apart != 1:
+        return f"convir::load_apart(of.{name}, p.{name} + element, {apart})"
     if operand.follows_result:
         return f"convir::load_contiguous(of.{name}, p.{name} + element)"
     place = f"p.{name} + ({operand.offset} + {operand.channel_stride}LL * channel)"

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from convir.analysis.refusal import Refusal
-from convir.lowering.kernels.cuda.direct.problem import direct_problem
+from convir.lowering.kernels.cuda.direct.problem import Slices, direct_problem
 from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
 from convir.lowering.kernels.cuda.epilogue_operands import linear_operands, operands_source
 from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer, TensorMap
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from convir.lowering.bodies.contraction.spec import Contraction, Result
-    from convir.lowering.kernels.cuda.direct.problem import DirectPhase, DirectProblem, Slices, Taps
+    from convir.lowering.kernels.cuda.direct.problem import DirectPhase, DirectProblem, Taps
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.epilogue_operands import LinearOperand
     from convir.lowering.kernels.protocol import Size
@@ -46,6 +46,7 @@ def reading(
     result: Result = "C",
     *,
     anywhere: bool = False,
+    planes: bool = False,
 ) -> tuple[DirectProblem, Features] | Refusal:
     """A contraction as a kernel family sees it, with what that kernel family asks of it besides.
 
@@ -54,11 +55,17 @@ def reading(
         epilogue: what is applied before the store.
         features_of: reads what only one kernel family needs, or says why it does not take the
         problem. result: the operand that the kernel family computes. anywhere: whether it takes
-        channels that are not innermost, and windows of slices.
+        channels that are not innermost, and windows of slices. planes: whether it takes those of C
+        alone.
     """
-    problem = direct_problem(contraction, result, anywhere=anywhere)
+    if planes and contraction.a.stride != 1:
+        return Refusal("channels are not innermost")
+    are_planes = planes and contraction.c.stride != 1
+    problem = direct_problem(contraction, result, anywhere=anywhere or are_planes)
     if isinstance(problem, Refusal):
         return problem
+    if are_planes and problem.slices != Slices():
+        return Refusal("it is not an image of rows and columns")
     operands = _operands(contraction, epilogue, result)
     if isinstance(operands, Refusal):
         return operands

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def _reads(contraction: Contraction, epilogue: Epilogue) -> object:
-    return reading(contraction, epilogue, launch.runs_of)
+    return reading(contraction, epilogue, launch.runs_of, planes=True)
 
 
 FEW_OUTPUT_CHANNELS = Family(

@@ -118,18 +118,30 @@ struct FewOutputChannels {
                                                const Target<P>& out, unsigned element) {
     const int run = tile / kRunTiles;
     const int first = tile % kRunTiles * 8 + threadIdx.x % 4 * 2;
-    const long long at = element + run_offset(run) + first;
+    const long long at = element + run_offset(run);
     const auto inside = [&](int column) {
       const int phase = run * P::run_phases + column / P::out_channels;
       return column < kRun && (valid >> phase & 1);
     };
     const auto finished = [&](int next) {
       const int column = first + next, phase = run * P::run_phases + column / P::out_channels;
-      return result<P>(next == 0 ? low : high, out, at + next, column % P::out_channels,
-                       zero_fill_at(phase));
+      return result<P>(next == 0 ? low : high, out, at + place_in_run(column),
+                       column % P::out_channels, zero_fill_at(phase));
     };
-    store_results<2, P::word_elements == 2 ? kTogether : kApart>(
-        out.c + at, 1, [&](int next) { return inside(first + next); }, finished);
+    if constexpr (P::c_channel == 1) {
+      store_results<2, P::word_elements == 2 ? kTogether : kApart>(
+          out.c + at + first, 1, [&](int next) { return inside(first + next); }, finished);
+    } else {
+#pragma unroll
+      for (int next = 0; next < 2; ++next) {
+        if (inside(first + next)) out.c[at + place_in_run(first + next)] = finished(next);
+      }
+    }
+  }
+  // Elements of C from a run's first to that of a column: of planes phases are neighbours.
+  static __device__ __forceinline__ long long place_in_run(int column) {
+    if constexpr (P::c_channel == 1) return column;
+    return column / P::out_channels + column % P::out_channels * P::c_channel;
   }
   static __device__ __forceinline__ bool zero_fill_at(int phase) {
     bool found = false;

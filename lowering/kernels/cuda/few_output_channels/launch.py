@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.cuda.launch import KernelPlan
     from convir.lowering.kernels.target import Target
 
+STORES_PLANES = False
+"""Whether results whose channels are planes are stored. Such kernels compile; none was run on a GPU
+yet."""
+
 STEP = 16
 """Channels of A of a matrix instruction, and output pixels of one."""
 
@@ -63,7 +67,7 @@ MOST_BARRIERS = 14
 
 @dataclass(frozen=True)
 class Runs:
-    """Outputs of a position that are contiguous in memory."""
+    """Outputs of a position that are contiguous in memory, or those of each channel's plane are."""
 
     phases: int
     """Phases of a run."""
@@ -85,21 +89,24 @@ def runs_of(problem: DirectProblem) -> Runs | Refusal:
         return Refusal("it is not a dense convolution to a few channels")
     if spec.in_channels % STEP != 0 or problem.taps > MOST_TAPS:
         return Refusal(f"it reduces {spec.in_channels} channels and {problem.taps} taps")
+    if spec.c.stride != 1 and not STORES_PLANES:
+        return Refusal("channels of C are planes: no such kernel was run on a GPU yet")
     if any(s % VECTOR for s in (problem.a_image, problem.rows.a_stride, problem.cols.a_stride)):
         return Refusal("pixels are not aligned to 16 bytes")
-    count, rest = divmod(problem.cols.c_stride, spec.out_channels)
+    neighbour = spec.out_channels if spec.c.stride == 1 else 1
+    count, rest = divmod(problem.cols.c_stride, neighbour)
     if rest != 0 or count == 0 or len(problem.phases) % count != 0:
         return Refusal("phases leave zero-filled outputs between pixels")
     firsts = range(0, len(problem.phases), count)
     for run in (problem.phases[first : first + count] for first in firsts):
         offsets = [phase.offset - run[0].offset for phase in run]
-        if offsets != [i * spec.out_channels for i in range(count)]:
+        if offsets != [i * neighbour for i in range(count)]:
             return Refusal("phases leave zero-filled outputs between pixels")
     starts = [problem.phases[first].offset for first in firsts]
     steps = (problem.c_image, problem.rows.c_stride, problem.cols.c_stride, *starts)
     # The elements of a word are stored together: none may lie outside of its phase alone.
     is_whole = spec.out_channels % 2 == 0 or len({phase.cols.size for phase in problem.phases}) == 1
-    has_words = is_whole and all(step % 2 == 0 for step in steps)
+    has_words = spec.c.stride == 1 and is_whole and all(step % 2 == 0 for step in steps)
     return Runs(count, len(starts), 2 if has_words else 1)
 
 
@@ -138,10 +145,10 @@ def plan(
     contraction: Contraction, epilogue: Epilogue, gpu: Target
 ) -> tuple[FewOutputChannelsConfig, ...] | Refusal:
     """The configs for a contraction, best first, or why the kernel family does not take it."""
-    read = reading(contraction, epilogue, runs_of)
-    if isinstance(read, Refusal):
-        return read
-    problem, runs = read
+    found = reading(contraction, epilogue, runs_of, planes=True)
+    if isinstance(found, Refusal):
+        return found
+    problem, runs = found
     configs = tuple(_legal(problem, runs, gpu))
     return configs or Refusal("no config has registers and shared memory for its weights")
 
@@ -175,10 +182,10 @@ def kernels(
     target: Target,
 ) -> KernelPlan | Refusal:
     """The launch of one config, or why it is not legal for the contraction."""
-    read = reading(contraction, epilogue, runs_of)
-    if isinstance(read, Refusal):
-        return read
-    problem, runs = read
+    found = reading(contraction, epilogue, runs_of, planes=True)
+    if isinstance(found, Refusal):
+        return found
+    problem, runs = found
     refused = refusal(problem, runs, config, target)
     if refused is not None:
         return refused
@@ -199,6 +206,7 @@ def kernels(
         "out_channels": contraction.out_channels,
         "run_phases": runs.phases,
         "word_elements": runs.word_elements,
+        "c_channel": contraction.c.stride,
     }
     grid = config.blocks[0] * config.blocks[1]
     return launch(

@@ -65,7 +65,7 @@ def work(
     spec: Contraction, epilogue: Epilogue, config: FewOutputChannelsConfig, target: Target
 ) -> Work:
     """Count."""
-    read = reading(spec, epilogue, narrow.runs_of)
+    read = reading(spec, epilogue, narrow.runs_of, planes=True)
     assert not isinstance(read, Refusal)
     problem, runs = read
     tiles = -(-problem.col_count // config.cols)

@@ -74,22 +74,16 @@ class LayoutConversion:
             return movable
         found: list[LayoutConversionConfig] = []
         reason = "no family takes its copies"
-        planes = movable.replace("b", "")
-        as_it_lies = _without_pixels(movable) if spec.result == "B" else ()
         for family in self.families:
-            for operands in as_it_lies:
-                moved, _ = copied(spec, operands)
-                configs = family.candidates(Problem(moved, epilogue), target)
-                if not isinstance(configs, Refusal):
-                    found += [LayoutConversionConfig(operands, config) for config in configs]
-            for operands in dict.fromkeys((planes, movable)):
-                moved, _ = copied(spec, operands)
-                configs = family.candidates(Problem(moved, epilogue), target)
-                if not isinstance(configs, Refusal):
-                    if operands:
-                        found += [LayoutConversionConfig(operands, config) for config in configs]
-                    break
-                reason = f"on copies, {family.name}: {configs.reason}"
+            for choice in _choices(movable, spec):
+                for operands in choice:
+                    moved, _ = copied(spec, operands)
+                    configs = family.candidates(Problem(moved, epilogue), target)
+                    if not isinstance(configs, Refusal):
+                        if operands:
+                            found += [LayoutConversionConfig(operands, each) for each in configs]
+                        break
+                    reason = f"on copies, {family.name}: {configs.reason}"
         return tuple(found) or Refusal(reason)
 
     def parse(self, text: str) -> LayoutConversionConfig:
@@ -181,18 +175,28 @@ def _movable(spec: Contraction, epilogue: Epilogue) -> str | Refusal:
     letters = copyable(spec)
     result = spec.result.lower()
     if result in letters and (spec.accumulate or any(map(_varies, epilogue.operands))):
-        return Refusal("its result is computed from planes that are not copied")
+        letters = letters.replace(result, "")
+        if not letters:
+            return Refusal("its result is computed from planes that are not copied")
     if letters in ("", "b" if spec.result == "B" else ""):
         return Refusal("its operands have contiguous channels, or are no whole planes")
     return letters
 
 
-def _without_pixels(movable: str) -> tuple[str, ...]:
-    """The operands of a gradient of weights that may be copied where C's pixels are read as they
-    lie, as letters."""
+def _choices(movable: str, spec: Contraction) -> tuple[tuple[str, ...], ...]:
+    """Operands that may be copied, as letters. Of each choice the first ones for which there is a
+    kernel family: filters are copied where no family takes them as they lie.
+
+    Pixels of C may stay as they lie: those of a gradient of weights are read so, results are
+    written so.
+    """
+    whole = tuple(dict.fromkeys((movable.replace("b", ""), movable)))
     if "c" not in movable:
-        return ()
-    return tuple(letters for letters in ("b", "a", "ab") if set(letters) <= set(movable))
+        return (whole,)
+    if spec.result == "B":
+        as_it_lies = (letters for letters in ("b", "a", "ab") if set(letters) <= set(movable))
+        return (*((letters,) for letters in as_it_lies), whole)
+    return whole, tuple(letters.replace("c", "") for letters in whole)
 
 
 def _varies(operand: EpilogueOperand) -> bool:

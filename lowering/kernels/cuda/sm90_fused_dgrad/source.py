@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
 from convir.lowering.kernels.cuda.epilogue_operands import operands_source
+from convir.lowering.kernels.cuda.result_planes import NO_PLANES
 from convir.lowering.kernels.cuda.sizes import Sizes, value_of
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import MAX_SPATIAL, of_image
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.source import braced
@@ -86,6 +87,7 @@ def source_of(
         f"  using Input = {CPP_TYPES[contraction.a.type]};\n"
         "  using Epilogue = ::Epilogue;\n"
         "  using Operands = ::Operands;\n"
+        + NO_PLANES.source
         + "".join(f"  static constexpr int {name} = {n};\n" for name, n in numbers.items())
         + "".join(f"  static constexpr {name} = {text};\n" for name, text in arrays.items())
         + "  static __device__ const convir::wgmma::Tap& shift(int i) { return shifts[i]; }\n"

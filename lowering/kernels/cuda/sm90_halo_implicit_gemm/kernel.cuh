@@ -26,6 +26,7 @@
 //   kTaps, kSlices, kParts       taps are ordered by the slice of A that they read, as many for each;
 //                                matrices of a chunk arrive in parts
 //   kPhases, kGroups, kPhaseColumns, kRun   phases whose columns follow each other in C
+//   kChannelStride, kPlaneWidth, kPlanePairs, kPlaneLines   of C, see `epilogue/plane_store.cuh`
 //   matrix(tap * kPhases + phase), used[tap][group]   matrices of B, -1 where no phase of the group
 //                                has some, and one that lies outside of B where others have
 //   shift[tap], pitch[tap]       pixels of the stage to a tap's first one, and between two groups of
@@ -40,6 +41,7 @@
 
 #include "arith/sizes.cuh"
 #include "epilogue/phase_rows.cuh"
+#include "epilogue/plane_store.cuh"
 #include "mma/sm90_tile.cuh"
 #include "pipeline/warp_specialized.cuh"
 #include "ptx/cluster.cuh"
@@ -117,6 +119,7 @@ struct HaloKernel {
   }
   static constexpr int kBoxBytes = box_bytes();
   using WarpStaging = Staging<Config::kStoreChannels>;
+  static constexpr int kLines = staged_lines<Problem>();
   static constexpr int kBytesA = hopper::to_atom(kConsumers * kStages * Problem::kStageBytes);
   static constexpr int kSharedBytes = hopper::kAtomBytes + kBytesA + kBytesB +
                                       kConsumers * 4 * WarpStaging::kBytes +
@@ -272,8 +275,9 @@ struct HaloKernel {
     });
   }
 
-  // A warpgroup of each consumer.
-  __device__ __forceinline__ void consume(Output* c, const Pointers& operands) const {
+  // A warpgroup of each consumer; boxes of C are stored by the map `planes`, if threads store none.
+  __device__ __forceinline__ void consume(Output* c, const Pointers& operands,
+                                          const hopper::TensorMap* planes) const {
     const int warp = threadIdx.x % kWarpgroupThreads / 32;
     const auto reduce = [&](const Tile&, Accumulators& d, Consumer<kStages>& full) {
       int held = 0;  // the stage whose products are under way
@@ -302,12 +306,13 @@ struct HaloKernel {
             const int m = i.value % kInstructions * kInstructionRows + warp * kWarpRows;
             const unsigned to = staging + (consumer * 4 + warp) * WarpStaging::kBytes;
             if constexpr (Problem::kPhases == 1) {
-              store(d[i.value], tile, m, to, c, operands);
+              store(d[i.value], tile, m, to, c, operands, planes);
             } else {
               store_phases<i.value / kInstructions>(d[i.value], tile, m, to, c, operands);
             }
           });
         });
+    finish_boxes<Problem>();
   }
 
   // Where row m of a tile is.
@@ -341,7 +346,8 @@ struct HaloKernel {
   }
 
   __device__ __forceinline__ void store(const float (&d)[kColumns / 2], const Tile& tile, int m,
-                                        unsigned to, Output* c, const Pointers& operands) const {
+                                        unsigned to, Output* c, const Pointers& operands,
+                                        const hopper::TensorMap* planes) const {
     constexpr int kOutChannels = Config::kStoreChannels;
     const auto row = row_at(tile, m + threadIdx.x % kWarpRows);
     Finish<Problem, LaneColumns<Problem>> finish{operands, row};
@@ -349,9 +355,23 @@ struct HaloKernel {
     for (int first = 0; first < kColumns; first += kOutChannels) {
       const int channel = first_column + first;
       const int out_channels = min(kOutChannels, Problem::kOutChannels - channel);
-      finish.find.begin(channel, channel, out_channels);
-      stage<kOutChannels, decltype(finish)::kTogether>(to, d, first, finish);
-      store_rows<Problem, kOutChannels>(c + channel, to, row, out_channels);
+      const long long shift = channel * Problem::kChannelStride;
+      finish.find.begin(shift, channel, out_channels);
+      constexpr int kTogether = decltype(finish)::kTogether;
+      if constexpr (Problem::kPlaneLines > 0) {
+        store_boxes([&] { stage<kOutChannels, kTogether, kLines>(to, d, first, finish); },
+                    [&] {
+                      hopper::store_5d(planes, to, tile.at[0], channel,
+                                       tile.at[1] + m / Problem::kLine, tile.at[2], tile.at[3]);
+                    });
+      } else {
+        stage<kOutChannels, kTogether, kLines>(to, d, first, finish);
+        if constexpr (kLines > 0) {
+          store_planes<Problem, kOutChannels>(c + shift, to, row, out_channels);
+        } else {
+          store_rows<Problem, kOutChannels>(c + shift, to, row, out_channels);
+        }
+      }
     }
   }
 
@@ -368,10 +388,19 @@ struct HaloKernel {
       constexpr int column = kGroup * kColumns + first, phase = column / kOfPhase;
       const PhaseRow<Problem, column> row = {whole.offset, whole.phases};
       using Finisher = Finish<Problem, PhaseColumns<Problem, column>>;
-      stage<kOutChannels, Finisher::kTogether>(to, d, first, Finisher(operands, row));
-      Output* const run =
-          c + Problem::offsets[phase / kRun * kRun] + column % (kRun * kOfPhase);
-      store_rows<Problem, kOutChannels>(run, to, row, kOutChannels);
+      stage<kOutChannels, Finisher::kTogether, kLines>(to, d, first, Finisher(operands, row));
+      if constexpr (Problem::kPlanePairs) {
+        static_assert(kOutChannels == 2 * kOfPhase && column % kOutChannels == 0);
+        store_plane_pairs<Problem, kOutChannels>(c + Problem::offsets[phase], to, row);
+      } else if constexpr (kLines > 0) {
+        Output* const first_plane =
+            c + Problem::offsets[phase] + column % kOfPhase * Problem::kChannelStride;
+        store_planes<Problem, kOutChannels>(first_plane, to, row, kOutChannels);
+      } else {
+        Output* const run =
+            c + Problem::offsets[phase / kRun * kRun] + column % (kRun * kOfPhase);
+        store_rows<Problem, kOutChannels>(run, to, row, kOutChannels);
+      }
     });
   }
 };
@@ -380,8 +409,8 @@ struct HaloKernel {
 template <class Problem, class Config, class... Maps>
 __device__ __forceinline__ void contract_halo(typename Problem::Epilogue::Stored* c,
                                               const typename Problem::Epilogue::Pointers& operands,
-                                              int images, const hopper::TensorMap& b,
-                                              const Maps&... a) {
+                                              int images, const hopper::TensorMap* planes,
+                                              const hopper::TensorMap& b, const Maps&... a) {
   using Kernel = HaloKernel<Problem, Config>;
   extern __shared__ char memory[];
   const int warpgroup = __shfl_sync(kAllLanes, threadIdx.x / kWarpgroupThreads, 0);
@@ -390,6 +419,7 @@ __device__ __forceinline__ void contract_halo(typename Problem::Epilogue::Stored
   } else if (threadIdx.x == 32) {
     (hopper::prefetch_map(&a), ...);
     hopper::prefetch_map(&b);
+    if constexpr (Problem::kPlaneLines > 0) hopper::prefetch_map(planes);
   }
   __syncthreads();
   Roles<true, kProducerRegisters, Config::kRegisters>::run(
@@ -403,7 +433,7 @@ __device__ __forceinline__ void contract_halo(typename Problem::Epilogue::Stored
         const Kernel kernel(memory, warpgroup - 1, images);
         if (threadIdx.x == kWarpgroupThreads) kernel.load_weights(b);
         __syncwarp();
-        kernel.consume(c, operands);
+        kernel.consume(c, operands, planes);
       });
 }
 

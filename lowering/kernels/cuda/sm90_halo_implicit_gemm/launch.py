@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer, TensorMap
-from convir.lowering.kernels.cuda.sm90_halo_implicit_gemm.config import ELEMENT_BYTES
+from convir.lowering.kernels.cuda.sm90_halo_implicit_gemm.config import ELEMENT_BYTES, PATCH
 from convir.lowering.kernels.cuda.sm90_halo_implicit_gemm.layout import (
+    BOX_LINES,
     block_columns,
     column_tiles,
     layout_of,
     phase_columns,
+    planes_of,
     refusal,
     shared_bytes,
     tiles_of,
@@ -60,6 +62,7 @@ def kernels(
             Pointer("c"),
             *(Pointer("epilogue", i) for i in range(len(epilogue.operands))),
             problem.images,
+            *([_result_map(spec, problem, config)] if planes_of(problem, config).lines else []),
             _weight_map(spec, problem, config),
             *_halo_maps(spec, problem, config),
         ),
@@ -88,6 +91,20 @@ def _halo_maps(spec: Contraction, problem: HaloProblem, config: HaloConfig) -> I
             swizzle=cast("_Swizzle", config.row_bytes),
             offset=skipped * ELEMENT_BYTES,
         )
+
+
+def _result_map(spec: Contraction, problem: HaloProblem, config: HaloConfig) -> TensorMap:
+    """Boxes of C whose channels are planes: the lines of a warp, of as many as are staged."""
+    ((sizes, offset),) = problem.phases
+    _, *outer = problem.strides
+    return TensorMap(
+        Pointer("c"),
+        spec.c.type,
+        (sizes[0], problem.out_channels, *sizes[1:]),
+        tuple(stride_bytes(stride, spec.c.type) for stride in (problem.channel_stride, *outer)),
+        (PATCH, config.store_channels, BOX_LINES, 1, 1),
+        offset=offset * ELEMENT_BYTES,
+    )
 
 
 def _weight_map(spec: Contraction, problem: HaloProblem, config: HaloConfig) -> TensorMap:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from math import prod
+from math import gcd, prod
 from typing import TYPE_CHECKING
 
 from convir.analysis.refusal import Refusal
+from convir.lowering.kernels.cuda import result_planes
+from convir.lowering.kernels.cuda.result_planes import MOST_ELEMENTS, NO_PLANES, ResultPlanes
 from convir.lowering.kernels.cuda.sm90_halo_implicit_gemm.config import (
     INSTRUCTION_ROWS,
     PATCH,
 )
+from convir.lowering.kernels.cuda.sm90_halo_implicit_gemm.problem import PAIR
 
 if TYPE_CHECKING:
     from convir.lowering.kernels.cuda.sm90_halo_implicit_gemm.config import HaloConfig
@@ -28,6 +31,8 @@ MOST_PHASE_ACCUMULATORS = {2: 128, 3: 64, 4: 48}
 """The same where an instruction has the columns of some phases alone."""
 MOST_CHUNK_COLUMNS = 384
 """Columns of a tile's instructions and chunks, up to which accumulators stay in registers."""
+BOX_LINES = 2
+"""Of a patch, that are rows of a warp."""
 PARTS = 4
 """Of the matrices of a chunk, which arrive one after the other."""
 PATTERN = 8
@@ -162,6 +167,26 @@ def tiles_of(problem: HaloProblem, config: HaloConfig) -> tuple[int, int, int]:
     """Tiles of an image along the axes, innermost first."""
     cols, rows, slices, _ = problem.sizes
     return -(-cols // config.cols), -(-rows // config.rows), slices
+
+
+def planes_of(problem: HaloProblem, config: HaloConfig) -> ResultPlanes:
+    """How C is stored: runs of a line's output pixels, as far as a tile and an image have them."""
+    if problem.channel_stride == 1:
+        return NO_PLANES
+    pairs = problem.run == PAIR and config.store_channels == PAIR * phase_columns(problem, config)
+    step = PAIR if pairs else 1
+    if problem.strides[0] != step:
+        return ResultPlanes(problem.channel_stride)
+    lines = [sizes[0] for sizes, _ in problem.phases]
+    lines += [layout_of(problem, config).line] if config.rows > 1 else []
+    run = gcd(MOST_ELEMENTS // step, config.cols, *lines)
+    offsets = [offset for _, offset in problem.phases[::step]]
+    run = gcd(run * step, problem.channel_stride, *problem.strides[1:], *offsets) // step
+    steps = (problem.channel_stride, *problem.strides[1:], *offsets)
+    has_boxes = result_planes.STORES_BOXES and config.is_patch and len(problem.phases) == 1
+    has_boxes = has_boxes and not any(stride % MOST_ELEMENTS for stride in steps)
+    lines = BOX_LINES if has_boxes else 0
+    return ResultPlanes(problem.channel_stride, run, pairs, lines=lines)
 
 
 def phases_of_group(problem: HaloProblem, config: HaloConfig) -> int:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.prediction.overlap import heated, launched, overlap
-from convir.lowering.kernels.cuda.prediction.traffic import Traffic, traffic_of
+from convir.lowering.kernels.cuda.prediction.traffic import SECTOR, Traffic, traffic_of
+from convir.lowering.kernels.cuda.result_planes import BOX_ROWS
 from convir.lowering.kernels.cuda.sm90_halo_implicit_gemm.config import (
     ELEMENT_BYTES,
     INSTRUCTION_ROWS,
@@ -18,11 +19,13 @@ from convir.lowering.kernels.cuda.sm90_halo_implicit_gemm.layout import (
     column_tiles,
     groups_of,
     layout_of,
+    planes_of,
     products_of,
     tiles_of,
     weight_bytes,
 )
 from convir.lowering.kernels.cuda.sm90_halo_implicit_gemm.problem import (
+    PAIR,
     STEP_CHANNELS,
     halo_problem,
 )
@@ -58,6 +61,11 @@ class Constants:
     """Between two tiles of a warpgroup."""
     run: float = 3.644
     """For a run of results that a row of lanes stores."""
+    segment: float = 1.0
+    """For a run of pixels of planes that lanes store."""
+    parts: float = 1.6
+    """µs for a megabyte of planes whose sectors are written in parts, if it is as much as the L2
+    cache holds."""
     start: float = 1.331
     """µs beside an empty launch."""
     power: float = 7.986
@@ -68,6 +76,8 @@ class Constants:
 
 
 FITTED = Constants()
+FIXED = ("segment", "parts")
+"""What is not fitted: five problems took so much longer on planes."""
 BOUNDS = {
     "multiply": (1.0, 1.5),
     "operands": (0.7, 1.5),
@@ -109,6 +119,10 @@ class Work:
     accumulators: float
     runs: float
     """Of results that are stored."""
+    segments: float
+    """Runs of pixels of planes that lanes store."""
+    parts: float
+    """Megabytes of planes whose sectors are written in parts."""
     rate: str
     traffic: Traffic
 
@@ -125,6 +139,14 @@ def work(spec: Contraction, epilogue: Epilogue, config: HaloConfig, target: Targ
     chunks = chunks_of(problem, config)
     row_bytes = STEP_CHANNELS * ELEMENT_BYTES
     pixels = chunks * layout.halo
+    planes = planes_of(problem, config)
+    lines = config.rows if config.is_patch else layout.tiles * INSTRUCTION_ROWS // BOX_ROWS
+    lines += 0 if config.is_patch else config.rows - 1
+    by_lanes = planes.exist and planes.lines == 0
+    traffic = traffic_of(spec, epilogue)
+    step = PAIR if planes.pairs else 1
+    sectors = (step * config.cols, planes.channel_stride, *problem.strides[1:])
+    has_parts = planes.exist and any(n * ELEMENT_BYTES % SECTOR for n in sectors)
     instructions = products_of(problem, config) * layout.tiles
     return Work(
         tiles=ceil(tiles / (config.blocks // column_tiles(problem, config))),
@@ -138,8 +160,10 @@ def work(spec: Contraction, epilogue: Epilogue, config: HaloConfig, target: Targ
         stages=config.stages / (chunks * len(layout.slices)),
         accumulators=rows * columns,
         runs=rows * columns / config.store_channels,
+        segments=lines * columns / step if by_lanes else 0,
+        parts=1e-6 * traffic.c if has_parts else 0.0,
         rate=spec.a.type,
-        traffic=traffic_of(spec, epilogue),
+        traffic=traffic,
     )
 
 
@@ -150,13 +174,14 @@ def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
     shared = k.operands * work.operand_bytes + k.moved * (work.halo_bytes + staged)
     copied = work.halo_bytes / k.copy_rate + k.pixel * work.halo_pixels
     copied += k.apart * work.apart_pixels
-    stored = k.stored * work.accumulators / 32
+    stored = k.stored * work.accumulators / 32 + k.segment * work.segments
     product = overlap(k.power, multiplied, shared / target.shared_rate, copied)
     alone = max(product, (k.latency + copied) / work.stages) + k.tile + stored
     together = work.tiles * (product + k.run * work.runs)
     busy = overlap(k.power, together, ceil(work.tiles / work.consumers) * alone)
     busy += work.weight_bytes / k.copy_rate
-    return launched(heated(busy / target.clock_mhz), work.traffic, target, k)
+    time = launched(heated(busy / target.clock_mhz), work.traffic, target, k)
+    return time + k.parts * work.parts * min(1.0, 1e6 * work.parts / target.l2_bytes)
 
 
 def predict(spec: Contraction, epilogue: Epilogue, config: HaloConfig, target: Target) -> float:

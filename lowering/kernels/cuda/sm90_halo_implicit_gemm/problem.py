@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.epilogue_operands import linear_operands
 from convir.lowering.kernels.cuda.launch import Scalar
+from convir.lowering.kernels.cuda.result_planes import PLANES_WITH_OPERANDS
 from convir.lowering.kernels.cuda.sm90_fused_dgrad.problem import joint_phases, run_of
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import (
     ALIGNMENT,
@@ -21,6 +22,8 @@ from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from convir.lowering.bodies.contraction.spec import Axis, Contraction, Phase
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.epilogue_operands import LinearOperand
@@ -29,6 +32,8 @@ MOST_STEPS = 512
 """Instructions along the reduction: all are unrolled."""
 STEP_CHANNELS = 16
 """Input channels of an instruction."""
+PAIR = 2
+"""Phases whose pixels alternate in C."""
 COLUMN_STEP = 16
 """What columns of a phase are padded to: no descriptor has fewer."""
 
@@ -44,7 +49,8 @@ class HaloProblem:
     phases: tuple[tuple[tuple[int, ...], int], ...]
     """Per phase, by its place in C: its output pixels, and that place in elements."""
     run: int
-    """Phases whose columns follow each other in C."""
+    """Phases that are stored together: their columns follow each other in C, or the pixels of two
+    alternate."""
     pitch: tuple[int, ...]
     """Pixels of A from what an output pixel reads to what the next one does."""
     extents: tuple[int, ...]
@@ -61,6 +67,8 @@ class HaloProblem:
     out_channels: int
     """Of one phase."""
     filter_by_in_channel: bool
+    channel_stride: int = 1
+    """Elements between two channels of C."""
     operands: tuple[LinearOperand, ...] = ()
     """What the epilogue reads besides."""
 
@@ -97,7 +105,8 @@ class HaloProblem:
 
 def problem_of(contraction: Contraction) -> HaloProblem | Refusal:
     """Plan a contraction, or say why the kernel family cannot compute it."""
-    refusal = unsupported(contraction) or _unsupported_phases(contraction.phases)
+    refusal = unsupported(contraction, takes_planes=True)
+    refusal = refusal or _unsupported_phases(contraction.phases)
     if refusal is not None:
         return refusal
     phases = sorted(contraction.phases, key=lambda phase: phase.out_offset)
@@ -119,7 +128,7 @@ def problem_of(contraction: Contraction) -> HaloProblem | Refusal:
         phases=tuple(
             (padded([axis.size for axis in phase.axes], 1), phase.out_offset) for phase in phases
         ),
-        run=run_of(phases, contraction.out_channels),
+        run=_run_of(phases, contraction),
         pitch=(*pitch, *(1,) * (MAX_SPATIAL - len(pitch))),
         extents=padded([axis.extent for axis in first.axes], 1),
         row_strides=padded([axis.row_stride for axis in first.axes], ALIGNMENT),
@@ -130,9 +139,30 @@ def problem_of(contraction: Contraction) -> HaloProblem | Refusal:
         in_channels=contraction.in_channels,
         out_channels=contraction.out_channels,
         filter_by_in_channel=contraction.b.out_channel_stride != 1,
+        channel_stride=contraction.c.stride,
     )
     refusal = _unsupported_taps(problem)
     return problem if refusal is None else refusal
+
+
+def _run_of(phases: Sequence[Phase], contraction: Contraction) -> int:
+    """How many phases are stored together; of planes two, where each two of their pixels begin at a
+    word."""
+    if contraction.c.stride == 1:
+        return run_of(phases, contraction.out_channels)
+    places = [contraction.c.stride]
+    for phase in phases:
+        *outer, line = phase.axes
+        places += [axis.out_stride for axis in outer]
+        if line.out_stride != PAIR:
+            return 1
+    pairs = list(zip(phases[::2], phases[1::2], strict=False))
+    alternate = len(phases) % PAIR == 0 and all(
+        second.out_offset == first.out_offset + 1 and first.axes[-1].size == second.axes[-1].size
+        for first, second in pairs
+    )
+    places += [first.out_offset for first, _ in pairs]
+    return PAIR if alternate and all(place % PAIR == 0 for place in places) else 1
 
 
 def _unsupported_taps(problem: HaloProblem) -> Refusal | None:
@@ -166,5 +196,7 @@ def halo_problem(spec: Contraction, epilogue: Epilogue) -> HaloProblem | Refusal
     operands = linear_operands(spec, epilogue)
     if isinstance(operands, Refusal):
         return operands
+    if spec.c.stride != 1 and operands:
+        return PLANES_WITH_OPERANDS
     problem = problem_of(spec)
     return problem if isinstance(problem, Refusal) else replace(problem, operands=operands)

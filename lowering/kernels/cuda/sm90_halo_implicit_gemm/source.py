@@ -15,6 +15,7 @@ from convir.lowering.kernels.cuda.sm90_halo_implicit_gemm.layout import (
     parts_of,
     phase_columns,
     phases_of_group,
+    planes_of,
     shared_bytes,
     stage_bytes,
     tiles_of,
@@ -37,8 +38,8 @@ def source_of(
 ) -> str:
     """CUDA C++ with the kernel `SYMBOL`.
 
-    Its arguments are C, the operands of the epilogue, the batch, and the maps of B and of the
-    planes of A.
+    Its arguments are C, the operands of the epilogue, the batch, and the maps of C if its boxes are
+    stored, of B, and of the planes of A.
     """
     images = Sizes.of({"images": problem.images})
     layout = layout_of(problem, config)
@@ -98,6 +99,7 @@ def source_of(
     }
     names = [f"e{i}" for i in range(len(epilogue.operands))]
     planes = [f"a{i}" for i in range(len(maps))]
+    results = planes_of(problem, config)
     given = [
         "Epilogue::Stored* c",
         *(
@@ -105,10 +107,12 @@ def source_of(
             for name, operand in zip(names, epilogue.operands, strict=True)
         ),
         *images.parameters,
+        *(["const __grid_constant__ TensorMap planes"] if results.lines else []),
         "const __grid_constant__ TensorMap b",
         *(f"const __grid_constant__ TensorMap {name}" for name in planes),
     ]
-    handed = ["c", braced(names), "images", "b", *planes]
+    of_result = "&planes" if results.lines else "nullptr"
+    handed = ["c", braced(names), "images", of_result, "b", *planes]
     values = (
         config.columns,
         block_columns(problem, config),
@@ -123,7 +127,7 @@ def source_of(
         '#include "sm90_halo_implicit_gemm/kernel.cuh"\n'
         "using convir::hopper::TensorMap;\n"
         + epilogue.source
-        + operands_source(problem.operands, epilogue)
+        + operands_source(problem.operands, epilogue, problem.channel_stride)
         + f"__constant__ const int matrices[] = {braced(matrices)};\n"
         "struct Problem {\n"
         f"  using Input = {CPP_TYPES[contraction.a.type]};\n"
@@ -131,6 +135,7 @@ def source_of(
         "  using Operands = ::Operands;\n"
         + "".join(f"  static constexpr int {name} = {n};\n" for name, n in numbers.items())
         + "".join(f"  static constexpr {name} = {text};\n" for name, text in arrays.items())
+        + results.source
         + "  static __device__ int matrix(int i) { return matrices[i]; }\n"
         "};\n"
         f"using Config = convir::wgmma::HaloConfig<{', '.join(map(str, values))}>;\n"

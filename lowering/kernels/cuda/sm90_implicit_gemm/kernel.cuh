@@ -9,6 +9,7 @@
 //   kInChannels, kOutChannels         of one tap
 //   kSpatial                 axes of A that an im2col map slides over; 0 if A is a plain matrix
 //   kFilterByInChannel          whether input channels, not columns, of B have stride 1
+//   kChannelStride, kPlaneWidth, kPlaneLines   of C, see `epilogue/plane_store.cuh`
 //   kPieces, kPieceChannels   parts of the columns that belong to different output pixels; piece(i)
 //   kPhases, kTaps, kTileGroups, phase(i), tap(i), tile_group(i)
 //   kOrdered, turn(i)          tiles of a block at most, and the table of all; 0 without one
@@ -19,6 +20,7 @@
 #pragma once
 
 #include "arith/sizes.cuh"
+#include "epilogue/plane_store.cuh"
 #include "epilogue/wgmma_store.cuh"
 #include "mma/sm90_tile.cuh"
 #include "pipeline/warp_specialized.cuh"
@@ -251,7 +253,8 @@ struct Kernel {
 
   // Two warpgroups: multiply the stages of their tiles, and store.
   __device__ __forceinline__ void consume(int consumer, Output* c, const Pointers& operands,
-                                          float* workspace, unsigned* counters) const {
+                                          float* workspace, unsigned* counters,
+                                          const hopper::TensorMap* planes) const {
     const int warp = threadIdx.x % kWarpgroupThreads / 32;
     const int first_row = Config::kIsPingPong ? 0 : consumer * Config::kWarpgroupTiles * 64;
     bool is_mine = !Config::kIsPingPong || consumer == 0;
@@ -289,17 +292,18 @@ struct Kernel {
       const Phase& phase = Problem::phase(tile.phase);
       if constexpr (kSplits > 1) {
         store_share(phase, d, m_of(tile) + first_row + warp * kWarpRows, tile.n * kBlockN,
-                    staging + (consumer * 4 + warp) * WarpStaging::kBytes, c, operands,
+                    staging + (consumer * 4 + warp) * WarpStaging::kBytes, c, operands, planes,
                     Shares(workspace, counters, Tiles::number(), Tiles::count(),
                            threadIdx.x % kWarpgroupThreads, consumer));
       } else {
         static_for<Config::kWarpgroupTiles>([&](auto j) {
           store(phase, tiles.images, d[j.value], m_of(tile) + first_row + j.value * 64 + warp * kWarpRows, tile.n * kBlockN,
-                staging + (consumer * 4 + warp) * WarpStaging::kBytes, c, operands);
+                staging + (consumer * 4 + warp) * WarpStaging::kBytes, c, operands, planes);
         });
       }
     };
     convir::consume<Accumulators>(tiles, pipeline, multiply, store_tile);
+    finish_boxes<Problem>();
   }
 
   // The other warpgroup may multiply its tile.
@@ -307,36 +311,49 @@ struct Kernel {
     named_arrive(kConsumers - consumer, kConsumers * kWarpgroupThreads);
   }
 
+  // Boxes of C are stored by the map `planes`, if threads store none.
   static __device__ __forceinline__ void store(const Phase& phase, int images,
                                                const float (&d)[kBlockN / 2], int m, int n,
-                                               unsigned to, Output* c,
-                                               const Pointers& operands) {
+                                               unsigned to, Output* c, const Pointers& operands,
+                                               const hopper::TensorMap* planes) {
     const auto row = row_at<Problem>(phase, images, m + threadIdx.x % kWarpRows);
     Finish<Problem, LaneColumns<Problem>> finish{operands, row};
 #pragma unroll
     for (int first = 0; first < kBlockN; first += Config::kStoreChannels) {
-      store_columns(d, first, n, finish, row, to, c);
+      store_columns(d, first, m, n, finish, row, to, c, planes);
     }
   }
 
   // Columns n + first and those behind it, as many as are staged at a time; d begins with column n.
   template <int kValues, class Finisher>
-  static __device__ __forceinline__ void store_columns(const float (&d)[kValues], int first, int n,
-                                                       Finisher& finish, const Row<Problem>& row,
-                                                       unsigned to, Output* c) {
+  static __device__ __forceinline__ void store_columns(const float (&d)[kValues], int first, int m,
+                                                       int n, Finisher& finish,
+                                                       const Row<Problem>& row, unsigned to,
+                                                       Output* c, const hopper::TensorMap* planes) {
     constexpr int kOutChannels = Config::kStoreChannels;
     const int out_channels = min(kOutChannels, Problem::kOutChannels - n - first);
-    long long shift = n + first;
+    long long shift = (n + first) * Problem::kChannelStride;
     int channel = n + first;
     if constexpr (Problem::kPieces > 1) {
       const int piece = (n + first) / Problem::kPieceChannels;
       channel -= piece * Problem::kPieceChannels;
-      if (out_channels > 0) shift = Problem::piece(piece).offset + channel;
+      if (out_channels > 0) shift = Problem::piece(piece).offset + channel * Problem::kChannelStride;
     }
     Output* at = c + shift;
     finish.find.begin(shift, channel, out_channels);
-    stage<kOutChannels, Finisher::kTogether>(to, d, first, finish);
-    store_rows<Problem, kOutChannels>(at, to, row, out_channels);
+    constexpr int kLines = staged_lines<Problem>();
+    if constexpr (Problem::kPlaneLines > 0) {
+      const int pixels = Problem::phase(0).pixels;
+      store_boxes([&] { stage<kOutChannels, Finisher::kTogether, kLines>(to, d, first, finish); },
+                  [&] { hopper::store_3d(planes, to, m % pixels, channel, m / pixels); });
+    } else {
+      stage<kOutChannels, Finisher::kTogether, kLines>(to, d, first, finish);
+      if constexpr (kLines > 0) {
+        store_planes<Problem, kOutChannels>(at, to, row, out_channels);
+      } else {
+        store_rows<Problem, kOutChannels>(at, to, row, out_channels);
+      }
+    }
   }
 
   using Shares =
@@ -347,6 +364,7 @@ struct Kernel {
   // time, when all have their accumulators.
   __device__ __forceinline__ void store_share(const Phase& phase, const Accumulators& d, int m, int n,
                                               unsigned to, Output* c, const Pointers& operands,
+                                              const hopper::TensorMap* planes,
                                               const Shares& shares) const {
     constexpr int kOutChannels = Config::kStoreChannels, kOfRow = kBlockN / kOutChannels;
     const auto sum = [&](int i) { return d[i / (kBlockN / 2)][i % (kBlockN / 2)]; };
@@ -358,7 +376,7 @@ struct Kernel {
       const int first_m = m + share / kOfRow * 64;
       const auto row = row_at<Problem>(phase, tiles.images, first_m + threadIdx.x % kWarpRows);
       Finish<Problem, LaneColumns<Problem>> finish{operands, row};
-      store_columns(total, 0, column, finish, row, to, c);
+      store_columns(total, 0, first_m, column, finish, row, to, c, planes);
     });
   }
 };
@@ -366,7 +384,8 @@ struct Kernel {
 // The body of a kernel of `kThreads` threads, whose warpgroups that multiply call
 // consume(kernel, consumer).
 template <class Kernel, class Problem, class Consume, class... Maps>
-__device__ __forceinline__ void contract_by(int images, Consume&& consume,
+__device__ __forceinline__ void contract_by(int images, const hopper::TensorMap* planes,
+                                            Consume&& consume,
                                             typename Problem::Epilogue::Stored* c,
                                             const hopper::TensorMap& b, const Maps&... a) {
   static_assert(Kernel::kSharedBytes == Problem::kSharedBytes);
@@ -378,6 +397,7 @@ __device__ __forceinline__ void contract_by(int images, Consume&& consume,
   } else if (threadIdx.x == 32) {
     hopper::prefetch_map(&b);
     (hopper::prefetch_map(&a), ...);
+    if constexpr (Problem::kPlaneLines > 0) hopper::prefetch_map(planes);
   } else if (threadIdx.x >= 64 && warpgroup == 0) {
     touch_tables<Problem>(blockIdx.x, threadIdx.x - 64, kWarpgroupThreads - 64);
   }
@@ -402,11 +422,12 @@ template <class Problem, class Config, class... Maps>
 __device__ __forceinline__ void contract(typename Problem::Epilogue::Stored* c,
                                          const typename Problem::Epilogue::Pointers& operands,
                                          int images, float* workspace, unsigned* counters,
+                                         const hopper::TensorMap* planes,
                                          const hopper::TensorMap& b, const Maps&... a) {
   contract_by<Kernel<Problem, Config>, Problem>(
-      images,
+      images, planes,
       [&](const auto& kernel, int consumer) {
-        kernel.consume(consumer, c, operands, workspace, counters);
+        kernel.consume(consumer, c, operands, workspace, counters, planes);
       },
       c, b, a...);
 }

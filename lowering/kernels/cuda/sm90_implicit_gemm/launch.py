@@ -18,6 +18,7 @@ from convir.lowering.kernels.cuda.launch import (
     Pointer,
     TensorMap,
 )
+from convir.lowering.kernels.cuda.result_planes import BOX_ROWS
 from convir.lowering.kernels.cuda.sizes import Sizes
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import (
     THREADS,
@@ -99,6 +100,7 @@ def kernels(
             *images,
             *of_splits,
             *elements,
+            *([_result_map(spec, problem, config)] if problem.planes.lines else []),
             _weight_map(spec, problem, config),
             *maps,
         ),
@@ -106,6 +108,23 @@ def kernels(
         spill_bytes=TF32_SPILL_BYTES if spec.tf32 else 0,
     )
     return KernelPlan((*filters, kernel), workspace, state)
+
+
+def _result_map(
+    spec: Contraction, problem: Sm90ImplicitGemmProblem, config: Sm90ImplicitGemmConfig
+) -> TensorMap:
+    """Boxes of C whose channels are planes: the rows of a warp, of as many as are staged."""
+    (phase,) = problem.phases
+    images = phase.sizes[-1]
+    return TensorMap(
+        Pointer("c"),
+        spec.c.type,
+        (phase.pixels // images, problem.out_channels, images),
+        tuple(stride_bytes(n, spec.c.type) for n in (spec.c.stride, phase.strides[-1])),
+        (BOX_ROWS, config.store_channels, 1),
+        swizzle=32,
+        offset=phase.offset * STORAGE_BYTES[spec.c.type],
+    )
 
 
 def _filter_elements(spec: Contraction, problem: Sm90ImplicitGemmProblem) -> int:

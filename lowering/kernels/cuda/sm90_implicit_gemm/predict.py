@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.prediction.overlap import heated, overlap
 from convir.lowering.kernels.cuda.prediction.traffic import Traffic, outside_of, traffic_of
+from convir.lowering.kernels.cuda.result_planes import BOX_ROWS
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import BLOCK_K
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import channels_of_stage, sm90_problem
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.tile_order import Tiles, busiest_cycles
@@ -54,6 +55,10 @@ class Constants:
     """How much longer copies of B take that has the size of the L2 cache: from its far part."""
     parts: float = 1.404
     """Cycles for a row of C of a tile that is parts of cache lines."""
+    run: float = 0.4
+    """Cycles for a run of pixels of planes that a lane stores."""
+    segment: float = 2.5
+    """Cycles for each line of a channel's plane that the 16 rows of a warp lie in."""
     dram: float = 0.9001
     """A factor of the time of DRAM."""
     dram_power: float = 2.316
@@ -70,8 +75,9 @@ BOUNDS = {"multiply": (1.0, 2.0)}
 """What the fit keeps constants within."""
 SPLIT_POWER = 3.0
 """Of what two warpgroups do in turn: one multiplies, one loads, splits and adds."""
-FIXED = ("meet", "published")
-"""What is not fitted, but that of `sm90_wgrad`, whose blocks meet alike: no splits are recorded."""
+FIXED = ("meet", "published", "run", "segment")
+"""What is not fitted: that of `sm90_wgrad`, whose blocks meet alike, as no splits are recorded;
+runs and segments by what four problems took longer on planes."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +104,10 @@ class Work:
     """Whether rows of A are no whole cache lines."""
     part_rows: int
     """Rows of C of a tile that are no whole cache lines."""
+    runs: int
+    """Of pixels of planes of a tile that lanes store."""
+    segments: float
+    """Of lines of planes in which these lie."""
     blocks: int
     splits: int
     is_split: bool
@@ -122,6 +132,8 @@ def work(
     loaded = -(-config.block_n // BLOCK_K) * BLOCK_K
     spatial = problem.spatial
     results = traffic_of(spec, epilogue)
+    planes = problem.planes
+    has_runs = planes.exist and planes.lines == 0
     return Work(
         groups=tuple(groups),
         products=config.block_m * config.block_n * in_channels_ * config.products,
@@ -134,7 +146,13 @@ def work(
         pingpong=config.schedule == "pingpong",
         outside=config.block_m * outside_of(spec) if spatial else 0.0,
         straddles=bool(spec.in_channels * depths_bytes % LINE),
-        part_rows=config.block_m if problem.out_channels * problem.result_bytes % LINE else 0,
+        part_rows=config.block_m
+        if not planes.exist and problem.out_channels * problem.result_bytes % LINE
+        else 0,
+        runs=config.block_m * config.block_n // planes.width if has_runs else 0,
+        segments=config.block_m * config.block_n / BOX_ROWS * (1 + (BOX_ROWS - 1) / planes.line)
+        if has_runs
+        else 0.0,
         blocks=config.blocks,
         splits=config.splits,
         is_split=config.products > 1,
@@ -154,7 +172,9 @@ def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
     copied += k.pixel * work.pixels + k.outside * work.outside
     chunk = max(multiplied, copied, k.chunk)
     store = k.tile + work.accumulators / k.stored / work.splits
-    store += k.parts * work.part_rows
+    store += (
+        k.parts * work.part_rows + (k.run * work.runs + k.segment * work.segments) / work.splits
+    )
     tiles: list[Tiles] = []
     for count, chunks in work.groups:
         products = chunks * chunk

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from convir.analysis.refusal import Refusal
 from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
+from convir.lowering.kernels.cuda import result_planes
 from convir.lowering.kernels.cuda.epilogue_operands import linear_operands
 from convir.lowering.kernels.cuda.launch import Scalar
 from convir.lowering.kernels.cuda.sizes import ANY_SIZE
@@ -138,6 +139,8 @@ class Sm90ImplicitGemmProblem:
     """What the epilogue reads besides."""
     result_bytes: int = 2
     """Of an element of C."""
+    planes: result_planes.ResultPlanes = result_planes.NO_PLANES
+    """How C is stored if its channels are planes."""
     is_split: bool = False
     """Whether A and B are f32 in IEEE arithmetic, each product of which is three of TF32."""
 
@@ -181,7 +184,8 @@ def of_image(sizes: tuple[int, ...], images: Size) -> tuple[int, ...]:
 
 def problem_of(contraction: Contraction) -> Sm90ImplicitGemmProblem | Refusal:
     """Plan a contraction that computes C, or say why the kernel family cannot compute it."""
-    refusal = unsupported(contraction, takes_f32=True) or _unsupported_split(contraction)
+    refusal = unsupported(contraction, takes_f32=True, takes_planes=True)
+    refusal = refusal or _unsupported_split(contraction)
     if refusal is not None:
         return refusal
     contraction, pieces = in_pieces(contraction)
@@ -224,6 +228,7 @@ def problem_of(contraction: Contraction) -> Sm90ImplicitGemmProblem | Refusal:
         chunks=-(-contraction.in_channels // channels_of_stage(contraction.a.type)),
         pieces=pieces,
         result_bytes=STORAGE_BYTES[contraction.c.type],
+        planes=result_planes.planes_of(active, contraction.c.stride, pieces),
         is_split=splits_f32(contraction),
     )
     return _with_zero_fills(problem, contraction.out_channels)
@@ -248,8 +253,11 @@ def _unsupported_split(contraction: Contraction) -> Refusal | None:
     return Refusal("f32 of several pixels in one row") if len(pieces) > 1 else None
 
 
-def unsupported(contraction: Contraction, *, takes_f32: bool = False) -> Refusal | None:
-    """Why a kernel family of Hopper's does not take a contraction, whatever its phases are."""
+def unsupported(
+    contraction: Contraction, *, takes_f32: bool = False, takes_planes: bool = False
+) -> Refusal | None:
+    """Why a kernel family of Hopper's does not take a contraction, whatever its phases are; f32,
+    and 16-bit results whose channels are planes, where the family takes those."""
     types = {contraction.a.type, contraction.b.type}
     is_f32 = takes_f32 and (contraction.tf32 or types == {"f32"})
     if contraction.result != "C" or contraction.accumulate:
@@ -261,7 +269,8 @@ def unsupported(contraction: Contraction, *, takes_f32: bool = False) -> Refusal
         return Refusal("A and B are not both f16, both bf16 or both f32")
     if contraction.c.type not in (("f32",) if is_f32 else ("f16", "bf16")):
         return Refusal("C is not of A's size")
-    if contraction.a.stride != 1 or contraction.c.stride != 1:
+    are_planes = contraction.c.stride != 1
+    if contraction.a.stride != 1 or (are_planes and (is_f32 or not takes_planes)):
         return Refusal("channels are not innermost")
     b = contraction.b
     if is_f32 and b.in_channel_stride != 1:
@@ -272,8 +281,9 @@ def unsupported(contraction: Contraction, *, takes_f32: bool = False) -> Refusal
         return Refusal(f"it has more than {MAX_AXES} axes")
     axes = [axis for phase in contraction.phases for axis in phase.axes]
     strides = [axis.row_stride for axis in axes if axis.extent > 1]
-    strides += [axis.out_stride for axis in axes if axis.size > 1]
-    strides += [phase.out_offset for phase in contraction.phases]
+    if not are_planes:
+        strides += [axis.out_stride for axis in axes if axis.size > 1]
+        strides += [phase.out_offset for phase in contraction.phases]
     # The stride that is not 1; one matrix row alone has none.
     strides.append(max(b.in_channel_stride, b.out_channel_stride))
     if any(stride % ALIGNMENT for stride in (*strides, contraction.out_channels)):
@@ -360,12 +370,9 @@ def taps_of(
     for tap in product(*per_axis):
         rows = [row for row, _ in reversed(tap[1:])]
         offsets = tuple(row - corner for row, corner in zip(rows, corners, strict=False))
-        taps.append((_spatial(offsets), sum(weight for _, weight in tap) // tap_stride))
+        offsets = (*offsets, *(0,) * (MAX_SPATIAL - len(offsets)))
+        taps.append((offsets, sum(weight for _, weight in tap) // tap_stride))
     return tuple(taps)
-
-
-def _spatial(offsets: tuple[int, ...]) -> tuple[int, ...]:
-    return (*offsets, *(0,) * (MAX_SPATIAL - len(offsets)))
 
 
 def padded(values: Sequence[int], unit: int) -> tuple[int, ...]:
@@ -478,8 +485,11 @@ def sm90_problem(spec: Contraction, epilogue: Epilogue) -> Sm90ImplicitGemmProbl
     problem = problem_of(spec)
     if isinstance(problem, Refusal):
         return problem
-    if problem.has_zero_fills and problem.result_bytes != ZERO_FILL_BYTES:
-        return Refusal("it stores zero-filled outputs of 32 bits")
+    planes = problem.planes
+    if problem.has_zero_fills and (planes.exist or problem.result_bytes != ZERO_FILL_BYTES):
+        return Refusal("it stores zero-filled outputs of 32 bits, or of planes")
+    if planes.exist and epilogue.operands:
+        return result_planes.PLANES_WITH_OPERANDS
     is_f32 = spec.tf32 or problem.is_split
     if is_f32 and epilogue.operands:
         return Refusal("its epilogue reads operands beside sums of TF32")

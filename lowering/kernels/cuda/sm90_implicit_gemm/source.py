@@ -42,10 +42,12 @@ def source_of(
     """CUDA C++ with the kernel `SYMBOL`.
 
     Its arguments are C, the operands of the epilogue, `problem.images` if launches hand it over,
-    the workspace and the counters of splits if there are any, the tensor map of B, and those of A.
+    the workspace and the counters of splits if there are any, the tensor map of C if its boxes are
+    stored, that of B, and those of A.
     """
     images = Sizes.of({"images": problem.images})
     is_split, is_f32 = config.splits > 1, config.products > 1
+    has_boxes = problem.planes.lines > 0
     tile_order = () if is_split else tile_order_of(tiles_of(problem, config), config.blocks) or ()
     tables = [table for table in _tables(problem, config, tile_order) if table.rows]
     names = [f"a{i}" for i in range(len(problem.maps))]
@@ -60,17 +62,19 @@ def source_of(
         *images.parameters,
         *(["float* workspace", "unsigned* counters"] if is_split else []),
         *(["const float* elements_of_a", "const float* elements_of_b"] if is_f32 else []),
+        *(["const __grid_constant__ TensorMap planes"] if has_boxes else []),
         maps,
     ]
     splits = ["workspace", "counters"] if is_split else ["nullptr", "nullptr"]
     splits = ["{elements_of_a, elements_of_b}"] if is_f32 else splits
-    handed = ["c", braced(operands), *(images.scalars or ["1"]), *splits, "b", *names]
+    planes = [] if is_f32 else ["&planes" if has_boxes else "nullptr"]
+    handed = ["c", braced(operands), *(images.scalars or ["1"]), *splits, *planes, "b", *names]
     return (
         f"// {config}\n"
         f'#include "sm90_implicit_gemm/{"split" if is_f32 else "kernel"}.cuh"\n'
         "using convir::hopper::TensorMap;\n"
         + epilogue.source
-        + operands_source(problem.operands, epilogue)
+        + operands_source(problem.operands, epilogue, problem.planes.channel_stride)
         + (_elements_source(contraction, epilogue) if is_f32 else "")
         + "".join(table.text for table in tables)
         + "struct Problem {\n"
@@ -82,6 +86,7 @@ def source_of(
             f"  static constexpr int {name} = {value};\n"
             for name, value in _constants(contraction, problem, config).items()
         )
+        + problem.planes.source
         + f"  static constexpr int kOrdered = {max(map(len, tile_order), default=0)};\n"
         + "".join(table.accessor for table in tables)
         + "};\n"

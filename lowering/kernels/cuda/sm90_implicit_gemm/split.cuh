@@ -63,7 +63,7 @@ struct SplitKernel : Kernel<Problem, Config> {
           Base::store(Problem::phase(tile.phase), this->tiles.images, d[0],
                       Base::m_of(tile) + first_row + warp * kWarpRows, tile.n * kBlockN,
                       this->staging + (consumer * 4 + warp) * Base::WarpStaging::kBytes, c,
-                      operands);
+                      operands, nullptr);
         });
   }
 
@@ -91,7 +91,7 @@ __device__ __forceinline__ void contract_split(typename Problem::Epilogue::Store
                                                int images, const Elements& elements,
                                                const hopper::TensorMap& b, const Maps&... a) {
   contract_by<SplitKernel<Problem, Config>, Problem>(
-      images,
+      images, nullptr,
       [&](const auto& kernel, int consumer) { kernel.consume(consumer, c, operands, elements); }, c,
       b, a...);
 }

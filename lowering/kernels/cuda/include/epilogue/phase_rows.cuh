@@ -29,6 +29,9 @@ struct PhaseRow {
     return (phases >> (column / Problem::kPhaseColumns) & 1) &&
            column % Problem::kPhaseColumns < Problem::kOutChannels;
   }
+  __device__ __forceinline__ bool has_column(int channel, int out_channels) const {
+    return has<0, 1>(channel, out_channels);
+  }
 };
 
 // The operands of a lane's accumulators.
@@ -45,7 +48,8 @@ struct PhaseColumns {
     const bool is_inside = (__shfl_sync(kAllLanes, row.phases, of) >> phase & 1) &&
                            channel < Problem::kOutChannels;
     const long long element =
-        __shfl_sync(kAllLanes, row.offset, of) + Problem::offsets[phase] + channel;
+        __shfl_sync(kAllLanes, row.offset, of) + Problem::offsets[phase] +
+        channel * Problem::kChannelStride;
     return {is_inside ? element : 0, is_inside ? channel : 0};
   }
 };

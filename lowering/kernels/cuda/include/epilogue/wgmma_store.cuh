@@ -24,6 +24,21 @@ struct Staging {
   static constexpr int kBytes = kWarpRows * kPitch;
 };
 
+// Where a channel of staged planes has row `row`, a multiple of what is accessed at once, in bytes: a
+// channel is 16 rows, whose halves change places every four channels, so that one half of eight
+// channels lies in different banks.
+__device__ __forceinline__ int place_in_planes(int channel, int row) {
+  return channel * (2 * kWarpRows) + ((row / 8 ^ channel / 4) & 1) * kChunkBytes + row % 8 * 2;
+}
+
+// The same of rows that are kLines lines, each a box of channels of its own.
+template <int kOutChannels, int kLines>
+__device__ __forceinline__ int place_in_lines(int channel, int row) {
+  if constexpr (kLines == 1) return place_in_planes(channel, row);
+  constexpr int kPixels = kWarpRows / kLines;
+  return (row / kPixels * kOutChannels + channel) * (2 * kPixels) + row % kPixels * 2;
+}
+
 // Two values as they lie in memory.
 __device__ __forceinline__ float2 pair(float low, float high) { return make_float2(low, high); }
 template <class Stored>
@@ -80,6 +95,9 @@ struct Row {
     return {__shfl_sync(kAllLanes, offset, r), __shfl_sync(kAllLanes, pixels, r),
             __shfl_sync(kAllLanes, zero_fills, r)};
   }
+  __device__ __forceinline__ bool has_column(int channel, int out_channels) const {
+    return pixels > 0 && channel < out_channels;
+  }
   // Whether a chunk is stored, one of kStaged of the row, or one of zeros behind it.
   template <int kStaged, int kPerChunk>
   __device__ __forceinline__ bool has(int chunk, int out_channels) const {
@@ -123,7 +141,7 @@ struct OperandPlace {
 // The operands of a lane's accumulators: of its rows of C, in the columns that are stored next.
 template <class Problem>
 struct LaneColumns {
-  long long element[2];  // of C, column 0 of the lane's rows
+  long long element[2];  // of C, where the lane's rows begin
   long long shift;
   int channel, out_channels;
 
@@ -136,7 +154,7 @@ struct LaneColumns {
     }
   }
 
-  // The next columns begin `shift` elements behind column 0, with channel `channel`.
+  // The next columns begin `shift` elements behind the row's first, with channel `channel`.
   __device__ __forceinline__ void begin(long long of_shift, int of_channel, int of_columns) {
     shift = of_columns > 0 ? of_shift : 0;
     channel = of_columns > 0 ? of_channel : 0;
@@ -145,7 +163,7 @@ struct LaneColumns {
   // What lies outside of C reads operands of what does not.
   __device__ __forceinline__ OperandPlace operator()(int half, int column) const {
     const int at = column < out_channels ? column + threadIdx.x % 4 * 2 : 0;
-    return {element[half] + shift + at, channel + at};
+    return {element[half] + shift + at * Problem::kChannelStride, channel + at};
   }
 };
 
@@ -186,8 +204,9 @@ __device__ __forceinline__ unsigned finished(float low, float high) {
 
 // Columns `first` to `first + kOutChannels` of a warp's accumulators, as they are stored: `finish`
 // turns two accumulators of a half of the rows into a word, or a pair of them, given the first of
-// their 8 columns, as `Finish`; `kTogether` matrices are finished before they are stored.
-template <int kOutChannels, int kTogether = 1, int kValues, class Finisher>
+// their 8 columns, as `Finish`; `kTogether` matrices are finished before they are stored; with
+// kLines > 0 rows are neighbours of a column there, in so many lines.
+template <int kOutChannels, int kTogether = 1, int kLines = 0, int kValues, class Finisher>
 __device__ __forceinline__ void stage(unsigned staging, const float (&d)[kValues], int first,
                                       const Finisher& finish) {
   const int lane = threadIdx.x % 32;
@@ -201,8 +220,13 @@ __device__ __forceinline__ void stage(unsigned staging, const float (&d)[kValues
                    finish(d[i + 2], d[i + 3], 1, column));
     }
   } else {
+    constexpr bool kArePlanes = kLines > 0;
+    constexpr int kColumnBytes = 2 * (kArePlanes ? kWarpRows / (kArePlanes ? kLines : 1) : 1);
     const unsigned to =
-        staging + lane % kWarpRows * Staging<kOutChannels>::kPitch + lane / kWarpRows * kChunkBytes;
+        staging + (kArePlanes ? place_in_lines<kOutChannels, kArePlanes ? kLines : 1>(
+                                    lane / 16 * 8 + lane % 8, lane / 8 % 2 * 8)
+                              : lane % kWarpRows * Staging<kOutChannels>::kPitch +
+                                    lane / kWarpRows * kChunkBytes);
     constexpr int kMatrices = kOutChannels / 16 % kTogether == 0 ? kTogether : 1;
 #pragma unroll
     for (int column = 0; column < kOutChannels; column += 16 * kMatrices) {
@@ -216,7 +240,9 @@ __device__ __forceinline__ void stage(unsigned staging, const float (&d)[kValues
         x[j][3] = finish(d[i + 6], d[i + 7], 1, at + 8);
       }
 #pragma unroll
-      for (int j = 0; j < kMatrices; ++j) store_matrices(to + (column + j * 16) * 2, x[j]);
+      for (int j = 0; j < kMatrices; ++j) {
+        store_matrices<kArePlanes>(to + (column + j * 16) * kColumnBytes, x[j]);
+      }
     }
   }
 }

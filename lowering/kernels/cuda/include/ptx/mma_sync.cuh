@@ -45,6 +45,14 @@ CONVIR_LDMATRICES(load_transposed, ".trans")
 #undef CONVIR_LDMATRICES
 #undef CONVIR_LDMATRIX
 
+// Rows and columns of a warp's 8x8 matrix of 16-bit elements exchanged: lane l has elements l % 4 * 2
+// and the next of row l / 4.
+__device__ __forceinline__ unsigned transposed(unsigned x) {
+  unsigned y;
+  asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(y) : "r"(x));
+  return y;
+}
+
 // d[16][8] += a[16][k] * b[k][8], summed in f32: k is 16, or 8 where a is two registers, or that of
 // TF32.
 template <typename E>

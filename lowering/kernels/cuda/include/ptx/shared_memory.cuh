@@ -18,7 +18,16 @@ __device__ __forceinline__ void load_shared(unsigned* to, unsigned from) {
                  : "r"(from));
   }
 }
-// Four words, behind all stores before.
+// Elements, words or four words, behind all stores before.
+__device__ __forceinline__ void load_ordered(unsigned short& x, unsigned from) {
+  asm volatile("ld.shared.u16 %0, [%1];" : "=h"(x) : "r"(from) : "memory");
+}
+__device__ __forceinline__ void load_ordered(unsigned& x, unsigned from) {
+  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(x) : "r"(from) : "memory");
+}
+__device__ __forceinline__ void load_ordered(uint2& x, unsigned from) {
+  asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(x.x), "=r"(x.y) : "r"(from) : "memory");
+}
 __device__ __forceinline__ uint4 load_ordered(unsigned from) {
   uint4 x;
   asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -27,6 +36,7 @@ __device__ __forceinline__ uint4 load_ordered(unsigned from) {
                : "memory");
   return x;
 }
+__device__ __forceinline__ void load_ordered(uint4& x, unsigned from) { x = load_ordered(from); }
 
 __device__ __forceinline__ void store_shared(unsigned to, const uint4& x) {
   asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(x.x), "r"(x.y), "r"(x.z),

@@ -102,6 +102,14 @@ __device__ __forceinline__ void store_bulk(void* to, unsigned from, int bytes) {
 }
 
 // The same for a box of shared memory, as far as it lies in the tensor.
+__device__ __forceinline__ void store_3d(const TensorMap* map, unsigned from, int x, int y, int z) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(
+          map),
+      "r"(from), "r"(x), "r"(y), "r"(z)
+      : "memory");
+}
+
 __device__ __forceinline__ void store_4d(const TensorMap* map, unsigned from, int x, int y, int z,
                                          int w) {
   asm volatile(

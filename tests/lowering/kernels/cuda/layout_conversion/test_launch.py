@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from convir.analysis.refusal import Refusal
 from convir.frontends.miopen import parse_line
+from convir.lowering.bodies.contraction.fused import EpilogueOperand
 from convir.lowering.kernels.cuda.launch import Pointer, Scalar
 from convir.lowering.kernels.cuda.layout_conversion.copies import (
     Copy,
@@ -118,6 +120,10 @@ NARROW_PLANES = "-n 8 -c 128 -H 28 -W 28 -k 128 -y 3 -x 3 -p 1 -q 1"
         (f"convfp16 {PLANES} -F 4", "layout_conversion abc sm90_wgrad "),
         (f"convfp16 {PLANES} -u 2 -v 2 -F 2", "layout_conversion abc sm90_implicit_gemm "),
         (f"convbfp16 {PLANES} -F 1", "layout_conversion abc sm90_implicit_gemm "),
+        # The result is stored as planes.
+        (f"convbfp16 {PLANES} -F 1", "layout_conversion ab sm90_implicit_gemm "),
+        (f"convfp16 {NARROW_PLANES} -F 2", "layout_conversion ab sm90_halo_implicit_gemm "),
+        (f"convbfp16 {PLANES} -F 1 --in_layout NHWC", "layout_conversion b sm90_implicit_gemm "),
         (f"convbfp16 {PLANES} -F 1 --in_layout NHWC", "layout_conversion bc sm90_implicit_gemm "),
         (f"convbfp16 {PLANES} -F 1 --out_layout NHWC", "layout_conversion ab sm90_implicit_gemm "),
     ],
@@ -129,6 +135,20 @@ def test_which_template_takes_the_copies(line: str, config: str) -> None:
     assert any(str(each).startswith(config) for each in configs)
     for each in configs:
         assert conversion.parse(str(each)) == each
+
+
+def test_a_result_that_reads_planes_is_no_copy() -> None:
+    """A residual has the result's layout: what is added to it is stored as it lies."""
+    line = f"convfp16 {PLANES} -F 1"
+    plain = contraction_of_line(line)
+    residual = EpilogueOperand(2, "f16", follows_result=True)
+    problem = replace(plain, epilogue=replace(plain.epilogue, operands=(residual,)))
+    configs = conversion.candidates(problem, DEFAULT_TARGET)
+    assert not isinstance(configs, Refusal), configs.reason
+    assert all("c" not in str(each).split()[1] for each in configs)
+    assert any(str(each).startswith("layout_conversion ab sm90_implicit") for each in configs)
+    whole = conversion.parse(f"{FAMILY} abc {str(configs[0]).split(maxsplit=2)[2]}")
+    assert isinstance(conversion.refusal(problem, whole, DEFAULT_TARGET), Refusal)
 
 
 def test_copies_come_before_and_behind() -> None:
