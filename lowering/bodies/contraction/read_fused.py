@@ -85,7 +85,12 @@ def fused_readings(
     calls = contraction_readings(_stripped(callee, body), shared_by=shared_by)
     if isinstance(calls, Refusal):
         return calls
-    return [(call.spec, _fused(body, call, result)) for call in calls]
+    begins = [call.init if call.spec.accumulate else None for call in calls]
+    computed = {init: _computed(body, init) for init in dict.fromkeys(begins)}
+    return [
+        (call.spec, _fused(body, call, result, computed[init]))
+        for call, init in zip(calls, begins, strict=True)
+    ]
 
 
 def _unread_contraction(callee: kernel.FuncOp) -> Refusal | None:
@@ -223,16 +228,25 @@ def _inserted(block: Block, piece: _Piece, total: SSAValue, below: SSAValue | No
     return insertion.results[0]
 
 
-def _fused(body: _Body, call: ContractionCall, result: SSAValue) -> FusedContraction | Refusal:
-    spec, first = call.spec, body.pieces[0]
-    whole = first.insertion.dest if first.insertion is not None else first.contraction.results[0]
-    assert whole is not None
-    shape = shape_of(whole)
+@dataclass(frozen=True)
+class _Computed:
+    """What is computed of a sum, whichever tensors its rows and its weights come from."""
+
+    summed: Functor
+    zero_fill: Functor
+    """Of a position that nothing is summed for."""
+    inner: Functor
+    """The part of it before pieces are put together."""
+
+
+def _computed(body: _Body, init: int | None) -> _Computed | Refusal:
+    """The epilogue of `body`, whose sums begin with the argument `init`, if with any."""
+    first = body.pieces[0]
+    shape = shape_of(_whole(first))
     identity = tuple(LinearIndex(((dim, 1),)) for dim in range(len(shape)))
     start = Functor(ScalarProgram(Sum()), identity)
-    if spec.accumulate:
-        assert call.init is not None
-        start = _adding(start, call.init, shape, first.contraction.results[0])
+    if init is not None:
+        start = _adding(start, init, shape, first.contraction.results[0])
     inner = [_inner(start, piece) for piece in body.pieces]
     for functor in inner:
         if isinstance(functor, Refusal):
@@ -243,11 +257,29 @@ def _fused(body: _Body, call: ContractionCall, result: SSAValue) -> FusedContrac
     summed = replace(computed, forms=start.forms).after(body.steps)
     if isinstance(summed, Refusal):
         return summed
-    zero = Constant(zero_of(_element_type(whole)))
+    zero = Constant(zero_of(_element_type(_whole(first))))
     empty = replace(summed, program=ScalarProgram(zero), forms=start.forms)
     zero_fill = empty.after(body.steps)
     if isinstance(zero_fill, Refusal):
         return zero_fill
+    return _Computed(summed, zero_fill, computed)
+
+
+def _whole(piece: _Piece) -> SSAValue:
+    """The tensor that the sums of a piece belong to."""
+    if piece.insertion is None:
+        return piece.contraction.results[0]
+    assert piece.insertion.dest is not None
+    return piece.insertion.dest
+
+
+def _fused(
+    body: _Body, call: ContractionCall, result: SSAValue, computed: _Computed | Refusal
+) -> FusedContraction | Refusal:
+    if isinstance(computed, Refusal):
+        return computed
+    spec, shape = call.spec, shape_of(_whole(body.pieces[0]))
+    summed, zero_fill = computed.summed, computed.zero_fill
     stored = STORED.get(_element_type(result))
     if stored is None or stored not in WRITABLE[spec.element]:
         return Refusal(f"it stores {_element_type(result)}")
@@ -266,7 +298,7 @@ def _fused(body: _Body, call: ContractionCall, result: SSAValue) -> FusedContrac
         summed.program,
         zero_fill.program,
         tuple(operands),
-        computed.program.only_converts,
+        computed.inner.program.only_converts,
     )
     return FusedContraction(_storing(spec, stored), epilogue, call.a, call.other)
 

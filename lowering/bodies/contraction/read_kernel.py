@@ -208,7 +208,7 @@ def _read_piece(
     reader = _Reader(dims, a, b, c, unit if result == "C" else None)
     if result == "B" and (any(piece.offsets) or set(piece.strides) != {1}):
         return Refusal("its result is stored with gaps")
-    if result == "B" and other.base and unit is None:
+    if result == "B" and other.base and not unit:
         return Refusal("its gradients are a slice")
     stored: dict[str, StorageType] = {"A": types.inputs[rows], result: types.element}
     stored["B" if result == "C" else "C"] = types.inputs[1 - rows]
@@ -298,7 +298,7 @@ class _Reader:
         in_channels = self._joined((in_a & in_b) - in_c - taps, self.a, self.b)
         out_channels = self._joined((in_b & in_c) - in_a, self.c, self.b)
         groups = self._joined(in_a & in_b & in_c, self.a, self.b, self.c)
-        if self.shared_by and out_channels is None and groups is not None and groups[0] == 1:
+        if out_channels is None and groups is not None and groups[0] == 1 and self.shared_by:
             lanes = self.shared_by.lanes(element)
             out_channels, groups = self._columns_of_groups((in_b & in_c) - in_a, lanes)
         if in_channels is None or out_channels is None or groups is None:
@@ -309,9 +309,9 @@ class _Reader:
         c = Channels(stored["C"], out_channels[1] or groups[3] or 1, groups[3])
         behind = (in_channels[0] * a.stride, out_channels[0] * c.stride)
         # The host's kernels go to where each group begins; only copies need them in one piece.
-        in_place = self.shared_by and a.type == element and a.stride == c.stride == 1
+        in_place = a.type == element and a.stride == c.stride == 1
         together = not groups[1] or (a.group_stride, c.group_stride) == behind
-        if groups[0] > 1 and not (together or in_place):
+        if groups[0] > 1 and not together and not (in_place and self.shared_by):
             return Refusal("the channels of its groups are not consecutive")
         axes = self._axes(rows)
         if isinstance(axes, Refusal):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 from convir.analysis.refusal import Refusal
@@ -145,6 +146,12 @@ class _Asked:
 
     unit: VectorUnit
     asked: bool = False
+    matters: bool = False
+    """Whether a reading depends on whether groups may share rows."""
+
+    def __bool__(self) -> bool:
+        self.matters = True
+        return True
 
     def lanes(self, element: ComputeType) -> int:
         """How many elements it holds."""
@@ -152,14 +159,17 @@ class _Asked:
         return self.unit.lanes(element)
 
 
-def read_host_contraction(callee: kernel.FuncOp, unit: VectorUnit) -> HostContraction | Refusal:
+def read_host_contraction(
+    callee: kernel.FuncOp, unit: VectorUnit, of_any_length: _Readings | None = None
+) -> HostContraction | Refusal:
     """Read the body of `callee`, or say why these kernels do not compute it.
 
     Args:
         callee: the kernel.
         unit: what multiplies on the CPU: of several readings the fastest there is taken.
+        of_any_length: what vectors of any length read, where somebody has it.
     """
-    readings = _readings(callee, None)
+    readings = _readings(callee, None) if of_any_length is None else of_any_length
     if readings.depend_on_lanes:
         readings = _readings(callee, unit)
     return readings.best(unit)
@@ -174,7 +184,10 @@ def _readings(callee: kernel.FuncOp, unit: VectorUnit | None) -> _Readings:
     if not isinstance(plain, Refusal):
         ways = [(call.spec, _of_call(call)) for call in plain]
         return _Readings(ways, depend_on_lanes=asked.asked)
+    asked.matters = False
     sharing = _fused_ways(callee, asked)
+    if not asked.matters:
+        return _Readings(plain, sharing, sharing, asked.asked)
     is_read = not isinstance(sharing, Refusal) and all(
         isinstance(each, HostContraction) for _, each in sharing
     )
@@ -231,11 +244,15 @@ class KernelBody:
         """The kernel as one contraction with an epilogue, or why it is none of the host's."""
         unit = VectorUnit(cpu.vector_bytes, cpu.multiply_adds)
         if unit not in self._readings:
-            read = read_host_contraction(self.function, unit)
+            read = read_host_contraction(self.function, unit, self._of_any_length)
             if not isinstance(read, Refusal) and read.has_constant_weights(self.constants):
                 read = replace(read, constant_weights=True)
             self._readings[unit] = read
         return self._readings[unit]
+
+    @cached_property
+    def _of_any_length(self) -> _Readings:
+        return _readings(self.function, None)
 
     def rows(self, cpu: CpuTarget) -> HostContraction | Refusal:
         """The same where C is computed: fprop, dgrad and products."""
