@@ -154,8 +154,12 @@ struct Depthwise {
     constexpr int kRowPhase = S::col_phases > 1 ? kPhase / S::col_phases : 0;
     constexpr int kColPhase = S::col_phases > 1 ? kPhase % S::col_phases : 0;
     T* to = shared + S::results_at + kPhase * S::out_phase + Out::plane(c) +
-            strip.image * S::out_image + (row * S::row_phases + kRowPhase) * S::out_row +
-            (strip.chunk * kDepthwiseChunk + col) * S::col_phases + kColPhase;
+            strip.image * S::out_image + (row * S::row_phases + kRowPhase) * S::out_row;
+    if constexpr (S::col_phases > 1) {
+      to += (strip.chunk * kDepthwiseChunk + col) * S::col_phases + kColPhase;
+    } else {
+      to = to + strip.chunk * kDepthwiseChunk + col;
+    }
     Vector<T, kCount> stored;
     if constexpr (P::rounds_only) {
 #pragma unroll

@@ -63,6 +63,9 @@ class Constants:
     """Cycles for a filter element that a thread brings."""
     publish: float = 1.964
     """µs by which blocks of wgrad that add up take longer, and for each megabyte of sums."""
+    block: float = 0.8
+    """µs that each further block of a multiprocessor begins later, over those at a time, where it
+    brings planes."""
     halo: float = 0.4365
     """The part of what the L2 cache brings again that DRAM's time takes longer."""
     power: float = 1.945
@@ -122,6 +125,7 @@ class Work:
     """Bytes of sums, of all blocks; 0 where none are published."""
     again: float
     """How often A is loaded, on average, beyond once."""
+    is_planar: bool
     type: str
     traffic: Traffic
 
@@ -203,6 +207,7 @@ def work_of(
         filters=0.0 if form.is_wgrad else filters,
         published=published,
         again=max(0.0, again - 1),
+        is_planar=form.a_planar,
         type=spec.a.type,
         traffic=traffic,
     )
@@ -239,6 +244,8 @@ def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
     total = busy * work.tiles * max(work.waves, at_once * rounds * 0.75)
     cycles = overlap(k.power, total, wait) + busy * work.tiles / at_once
     time = cycles / target.clock_mhz
+    if work.is_planar:
+        time += k.block * work.waves / work.resident
     again = k.halo * work.again * work.traffic.a / target.dram_read
     if work.published:
         time += k.publish * (1 + work.published / 1e6)

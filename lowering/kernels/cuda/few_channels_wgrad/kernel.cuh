@@ -78,6 +78,11 @@ struct FewChannelsWgrad {
           col(item % kColTiles * S::tile_cols) {}
   };
 
+  // Where the plane of a line of A begins, behind that of channel 0.
+  static __device__ __forceinline__ long long plane_of(int line) {
+    if constexpr (S::a_planar) return line / kLines * P::a_channel;
+    return 0;
+  }
   static __device__ __forceinline__ void load(const T* __restrict__ a, const T* __restrict__ c,
                                               int item, int first_channel, unsigned lines) {
     const Strip strip(item);
@@ -87,19 +92,18 @@ struct FewChannelsWgrad {
     copy_pieces<kPlanes * kLines * kLineVectors, S::threads, 2 * kVector, 0>(
         threadIdx.x, [&](int, int i, auto copy) {
           const int line = i / kLineVectors, vector = i % kLineVectors * kVector;
-          const int row = first_row + line % kLines, element = first + vector;
-          const long long plane = line / kLines * P::a_channel;
+          const int row = first_row + (S::a_planar ? line % kLines : line), element = first + vector;
           const bool inside =
               static_cast<unsigned>(row) < static_cast<unsigned>(P::a_rows) &&
               static_cast<unsigned>(element) < static_cast<unsigned>(kLine);
           copy(lines + line * kPitch + vector * 2,
-               image + (inside ? plane + row * P::a_row_stride + element : 0), inside);
+               image + plane_of(line) + (inside ? row * P::a_row_stride + element : 0), inside);
         });
-    if constexpr (S::c_planar) load_planes(c, strip, first_channel, lines + kLinesBytes);
-    else load_pixels(c, strip, first_channel, lines + kLinesBytes);
+    if constexpr (S::c_planar) load_planes(c, strip, first_channel, lines);
+    else load_pixels(c, strip, first_channel, lines);
   }
   static __device__ __forceinline__ void load_pixels(const T* __restrict__ c, const Strip& strip,
-                                                     int first_channel, unsigned to) {
+                                                     int first_channel, unsigned lines) {
     const T* const pixels = c + strip.image * P::c_image + kPhase.offset + first_channel;
     copy_pieces<kPixels * kPixelVectors, S::threads, 16, 4>(
         threadIdx.x, [&](int, int i, auto copy) {
@@ -108,11 +112,12 @@ struct FewChannelsWgrad {
           const bool inside =
               row < P::rows && col < P::cols && first_channel + channel < P::out_channels;
           const long long at = row * P::c_row_stride + col * static_cast<long long>(P::c_col_stride);
-          copy(to + pixel * kPixelPitch + channel * 2, pixels + (inside ? at + channel : 0), inside);
+          copy(lines + kLinesBytes + pixel * kPixelPitch + channel * 2,
+               pixels + (inside ? at + channel : 0), inside);
         });
   }
   static __device__ __forceinline__ void load_planes(const T* __restrict__ c, const Strip& strip,
-                                                     int first_channel, unsigned to) {
+                                                     int first_channel, unsigned lines) {
     constexpr int kOfPlane = kPixels / S::c_vector;
     const T* const planes = c + strip.image * P::c_image + kPhase.offset;
     copy_pieces<S::out_channels * kOfPlane, S::threads, 2 * S::c_vector, 4>(
@@ -122,7 +127,7 @@ struct FewChannelsWgrad {
           const int channel = first_channel + of;
           const bool inside = row < P::rows && col < P::cols && channel < P::out_channels;
           const long long at = channel * P::c_channel + row * P::c_row_stride + col;
-          copy(to + of * kPlanePitch + pixel * 2, planes + (inside ? at : 0), inside);
+          copy(lines + kLinesBytes + of * kPlanePitch + pixel * 2, planes + (inside ? at : 0), inside);
         });
   }
 
@@ -137,9 +142,8 @@ struct FewChannelsWgrad {
     static_for<kPhase.col_taps>([&](auto tap) {
       if (j == tap.value) col = kPhase.col_tap[tap.value];
     });
-    const int channel = column % P::in_channels;
-    return S::a_planar ? (channel * kLines + row) * kPitch + col * 2
-                       : row * kPitch + (col * kPixel + channel) * 2;
+    if constexpr (S::a_planar) return (column % P::in_channels * kLines + row) * kPitch + col * 2;
+    return row * kPitch + (col * kPixel + column % P::in_channels) * 2;
   }
 
   template <int kOffset>
