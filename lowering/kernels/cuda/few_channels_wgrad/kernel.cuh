@@ -92,7 +92,8 @@ struct FewChannelsWgrad {
     copy_pieces<kPlanes * kLines * kLineVectors, S::threads, 2 * kVector, 0>(
         threadIdx.x, [&](int, int i, auto copy) {
           const int line = i / kLineVectors, vector = i % kLineVectors * kVector;
-          const int row = first_row + (S::a_planar ? line % kLines : line), element = first + vector;
+          const int row = first_row + (S::a_planar ? line % kLines : line);
+          const int element = first + vector;
           const bool inside =
               static_cast<unsigned>(row) < static_cast<unsigned>(P::a_rows) &&
               static_cast<unsigned>(element) < static_cast<unsigned>(kLine);
@@ -127,7 +128,8 @@ struct FewChannelsWgrad {
           const int channel = first_channel + of;
           const bool inside = row < P::rows && col < P::cols && channel < P::out_channels;
           const long long at = channel * P::c_channel + row * P::c_row_stride + col;
-          copy(lines + kLinesBytes + of * kPlanePitch + pixel * 2, planes + (inside ? at : 0), inside);
+          copy(lines + kLinesBytes + of * kPlanePitch + pixel * 2, planes + (inside ? at : 0),
+               inside);
         });
   }
 

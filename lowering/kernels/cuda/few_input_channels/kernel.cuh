@@ -178,8 +178,8 @@ struct FewInputChannels {
     });
   }
 
-  // Stores the output pixels of a turn to the planes of their channels, whose rows follow each other:
-  // lanes exchange pixels for channels, and each then has eight neighbours of a plane.
+  // Stores the output pixels of a turn to the planes of their channels, whose rows follow each
+  // other: lanes exchange pixels for channels, and each then has eight neighbours of a plane.
   static __device__ __forceinline__ void store_planes(const Accumulators& sum, int first,
                                                       int first_row, long long image,
                                                       int first_column, const Target<P>& out) {

@@ -239,7 +239,8 @@ struct GroupedPlanes {
     const int part = static_cast<int>(threadIdx.x) / 32 / kSharing;
     const int sharing = static_cast<int>(threadIdx.x) / 32 % kSharing;
     const int group = part / kParts, of_group = part % kParts * S::warp_channels;
-    const int warp_channel = group * P::out_channels + of_group + static_cast<int>(threadIdx.x) % 32 / 4;
+    const int warp_channel =
+        group * P::out_channels + of_group + static_cast<int>(threadIdx.x) % 32 / 4;
     GroupedPlanes self;
     self.load_weights(b, block + group, of_group);
     const Window matrices;

@@ -87,7 +87,7 @@ struct GroupedPlanesWgrad {
       return is_same_chunk<kAhead>() ? here : there;
     }
 
-    // Operand A for a unit, in chunk kAt of A: gradients that columns w and w + 1 are multiplied by.
+    // Operand A for a unit, in chunk kAt of A: what columns w and w + 1 are multiplied by.
     template <int kUnit, int kAt>
     __device__ __forceinline__ unsigned shifted() const {
       constexpr int kOctet = kUnit % kOutOctets, kShift = tap_shift<P>(kUnit / kOutOctets);
