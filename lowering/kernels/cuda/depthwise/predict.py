@@ -63,9 +63,8 @@ class Constants:
     """Cycles for a filter element that a thread brings."""
     publish: float = 1.964
     """µs by which blocks of wgrad that add up take longer, and for each megabyte of sums."""
-    block: float = 0.8
-    """µs that each further block of a multiprocessor begins later, over those at a time, where it
-    brings planes."""
+    block: float = 1.3
+    """µs that a block waits for its planes where a multiprocessor has no other one meanwhile."""
     halo: float = 0.4365
     """The part of what the L2 cache brings again that DRAM's time takes longer."""
     power: float = 1.945
@@ -244,8 +243,8 @@ def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
     total = busy * work.tiles * max(work.waves, at_once * rounds * 0.75)
     cycles = overlap(k.power, total, wait) + busy * work.tiles / at_once
     time = cycles / target.clock_mhz
-    if work.is_planar:
-        time += k.block * work.waves / work.resident
+    if work.is_planar and work.resident == 1:
+        time += k.block * work.waves
     again = k.halo * work.again * work.traffic.a / target.dram_read
     if work.published:
         time += k.publish * (1 + work.published / 1e6)
