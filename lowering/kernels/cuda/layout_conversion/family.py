@@ -175,9 +175,7 @@ def _movable(spec: Contraction, epilogue: Epilogue) -> str | Refusal:
     letters = copyable(spec)
     result = spec.result.lower()
     if result in letters and (spec.accumulate or any(map(_varies, epilogue.operands))):
-        letters = letters.replace(result, "")
-        if not letters:
-            return Refusal("its result is computed from planes that are not copied")
+        return Refusal("its result is computed from planes that are not copied")
     if letters in ("", "b" if spec.result == "B" else ""):
         return Refusal("its operands have contiguous channels, or are no whole planes")
     return letters

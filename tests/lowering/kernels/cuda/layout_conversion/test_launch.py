@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,6 @@ from hypothesis import strategies as st
 
 from convir.analysis.refusal import Refusal
 from convir.frontends.miopen import parse_line
-from convir.lowering.bodies.contraction.fused import EpilogueOperand
 from convir.lowering.kernels.cuda.launch import Pointer, Scalar
 from convir.lowering.kernels.cuda.layout_conversion.copies import (
     Copy,
@@ -135,20 +133,6 @@ def test_which_template_takes_the_copies(line: str, config: str) -> None:
     assert any(str(each).startswith(config) for each in configs)
     for each in configs:
         assert conversion.parse(str(each)) == each
-
-
-def test_a_result_that_reads_planes_is_no_copy() -> None:
-    """A residual has the result's layout: what is added to it is not computed on a copy."""
-    plain = contraction_of_line(f"convfp16 {PLANES} -F 1")
-    configs = conversion.candidates(plain, DEFAULT_TARGET)
-    assert not isinstance(configs, Refusal)
-    whole = next(each for each in configs if str(each).split()[1] == "abc")
-    assert conversion.refusal(plain, whole, DEFAULT_TARGET) is None
-    residual = EpilogueOperand(2, "f16", follows_result=True)
-    problem = replace(plain, epilogue=replace(plain.epilogue, operands=(residual,)))
-    refused = conversion.refusal(problem, whole, DEFAULT_TARGET)
-    assert isinstance(refused, Refusal)
-    assert refused.reason == "of 'abc' only 'ab' can be copied"
 
 
 def test_copies_come_before_and_behind() -> None:
