@@ -79,8 +79,9 @@ def element_type_of_array(array: Array) -> Attribute | None:
     return _DTYPES.get(array.dtype.name)
 
 
-def constant(array: Array, file: str, key: str | None) -> Operation:
-    """An op that gives the elements of `array`, which `file` calls `key` if it holds them.
+def constant(array: Array, file: str, key: str | None, digest: str | None = None) -> Operation:
+    """An op that gives the elements of `array`, which `file` calls `key` if it holds them, and
+    whose SHA-256 digest somebody may know.
 
     Raises:
         TypeError: the IR has no type for the elements.
@@ -92,7 +93,7 @@ def constant(array: Array, file: str, key: str | None) -> Operation:
     tensor_type: Any = TensorType(element, array.shape)  # `data` has one dimension or more
     bits = data.reshape(-1).view(np.uint8)
     if data.size > INLINE_ELEMENTS and file != MEMORY and key is not None:
-        digest = digest_of(bits.data)
+        digest = digest_of(bits.data) if digest is None else digest
         hold(digest, data)
         return ConstantOp(BlobAttr(file, key, digest), tensor_type)
     dense = DenseIntOrFPElementsAttr(

@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import AnyFloat
 from convir.dialects.address_space import MAX_RANK
 from convir.frontends.elements import INLINE_ELEMENTS, constant, element_type_of_array
 from convir.frontends.emitter import element_of, shape_of
+from convir.frontends.onnx.digests import Digests
 from convir.frontends.onnx.errors import NodeError, OnnxError
 from convir.frontends.scalar_functions import converted
 
@@ -57,6 +58,8 @@ class Graph:
     """Where ops go."""
     constants: dict[str, Array]
     """What is known at import: the model's constants, and shapes computed from them."""
+    digests: Digests = field(default_factory=lambda: Digests({}, ()))
+    """Of the constants that the model's file holds."""
     values: dict[str, SSAValue] = field(default_factory=dict[str, "SSAValue"])
     taken: dict[str, Node] = field(default_factory=dict[str, "Node"])
     """A node's first output to the node behind it that its function computes too."""
@@ -128,7 +131,8 @@ class Graph:
         if key is None and element is not None and _is_uniform(array):
             return self.emit.filled(array.flat[0], array.shape, element)
         try:
-            return self.emit.insert(constant(array, self.model.file, key))
+            digest = None if key is None else self.digests.of(key, array)
+            return self.emit.insert(constant(array, self.model.file, key, digest))
         except TypeError as error:
             raise self.error(f"tensor '{name}' has {error}") from error
 

@@ -10,7 +10,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, NameLoc, StringAttr, TensorType
 
 from convir.dialects.port_names import name_ports
-from convir.frontends.elements import element_type
+from convir.frontends.elements import MEMORY, element_type
 from convir.frontends.emitter import (
     Emitter,
     erase_dead_ops,
@@ -22,6 +22,7 @@ from convir.frontends.onnx.call import Call, Graph, names_read
 from convir.frontends.onnx.constant_nodes import MAX_ELEMENTS, constant_results, is_folded
 from convir.frontends.onnx.contributed import with_standard_nodes
 from convir.frontends.onnx.control import expand, is_control
+from convir.frontends.onnx.digests import Digests
 from convir.frontends.onnx.errors import NodeError, OnnxError, Refusals, onnx_library
 from convir.frontends.onnx.model import read_model
 from convir.frontends.onnx.ops import OPERATORS
@@ -122,7 +123,9 @@ def _imported(model: Model, shapes: Mapping[str, Sequence[int]]) -> ModuleOp:
     function = func.FuncOp(FUNCTION, ([], []))
     function.location = file
     block = function.body.block
-    graph = Graph(model, Emitter(block, file), dict(model.constants))
+    stored = model.stored if model.file != MEMORY else ()
+    digests = Digests(model.constants, stored)
+    graph = Graph(model, Emitter(block, file), dict(model.constants), digests)
     for port in model.inputs:
         argument_type = _argument_type(graph, port, shapes[port.name])
         graph.define(port.name, block.insert_arg(argument_type, len(block.args)))
