@@ -10,6 +10,7 @@ tensor is transposed.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, cast
 
@@ -64,17 +65,24 @@ class Component:
             if device != HOST or not _is_planar(op)
         )
 
-    @property
+    @cached_property
     def edges(self) -> tuple[list[SSAValue], list[SSAValue]]:
-        """The tensors that are transposed on their way in, and on their way out."""
+        """The tensors that are transposed on their way in, and on their way out, as the block was
+        when somebody first asked."""
         inside = set(self.values)
+        read: dict[Operation, list[SSAValue]] = {}
+
+        def leaves(value: SSAValue) -> bool:
+            for use in value.uses:
+                reader = use.operation
+                if reader not in read:
+                    read[reader] = links_of(reader, inside)
+                if value not in read[reader]:
+                    return True
+            return False
+
         entering = [value for value in self.values if not _is_linking(value.owner, value)]
-        leaving = [
-            value
-            for value in self.values
-            if any(value not in links_of(use.operation, inside) for use in value.uses)
-        ]
-        return entering, leaving
+        return entering, [value for value in self.values if leaves(value)]
 
     @property
     def moved(self) -> int:
