@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
-from xdsl.dialects import arith
 from xdsl.ir import Block
 
 from convir.lowering.bodies.contraction.scalar_program import Result
@@ -27,9 +26,8 @@ from convir.lowering.loops.cuda.scalars import ScalarPrinter
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from xdsl.ir import Operation, SSAValue
+    from xdsl.ir import SSAValue
 
-    from convir.lowering.bodies.contraction.scalar_program import ScalarOp
     from convir.lowering.bodies.rows.program import Access, RowProgram, Store
     from convir.lowering.kernels.cuda.reduction.problem import Rows
     from convir.lowering.kernels.cuda.reduction.totals import Total
@@ -41,8 +39,6 @@ _BOTH = {
     "arith.minimumf": "minimum({a}, {b})",
 }
 _WIDE_OFFSET = 1 << 31
-_MADE = 2
-"""Ops behind each other that make an operand, which one function may stand for."""
 
 
 @dataclass(frozen=True)
@@ -431,28 +427,17 @@ class ProgramText:
         return f"r.n{number}" if self._program.of_rows[number] else f"n{number}"
 
     def _step(self, node: Step) -> str:
-        names: dict[SSAValue, str] = {}
-        return ScalarPrinter("int", names).expression(self._op(node.op, names, _MADE))
-
-    def _op(self, step: ScalarOp, names: dict[SSAValue, str], depth: int) -> Operation:
-        """A step as an op on values that have names, and so many ops that make them."""
-        numbers = [term.step for term in step.operands if isinstance(term, Result)]
-        return step.kind.create(
-            operands=[self._operand(number, names, depth) for number in numbers],
-            result_types=[step.result],
-            properties=dict(step.properties),
-            attributes=dict(step.attributes),
+        numbers = [term.step for term in node.op.operands if isinstance(term, Result)]
+        block = Block(arg_types=[self._program.kind(i) for i in numbers])
+        op = node.op.kind.create(
+            operands=list(block.args),
+            result_types=[node.op.result],
+            properties=dict(node.op.properties),
+            attributes=dict(node.op.attributes),
         )
-
-    def _operand(self, number: int, names: dict[SSAValue, str], depth: int) -> SSAValue:
-        node = self._program.nodes[number]
-        value: SSAValue = Block(arg_types=[self._program.kind(number)]).args[0]
-        if isinstance(node, Number):
-            value = arith.ConstantOp(cast("Any", node.value)).result
-        elif isinstance(node, Step) and depth:
-            value = self._op(node.op, names, depth - 1).results[0]
-        names[value] = self._name(number)
-        return value
+        block.add_op(op)
+        names: dict[SSAValue, str] = dict(zip(block.args, map(self._name, numbers), strict=True))
+        return ScalarPrinter("int", names).expression(op)
 
 
 def _apart(source: str, name: str, axes: Sequence[int], sizes: Sequence[int]) -> Iterator[str]:
