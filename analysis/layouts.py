@@ -212,7 +212,7 @@ def _of_structured(view: Structured, among: Iterable[SSAValue]) -> list[SSAValue
         return []
     if any(op.name in ("linalg.index", "tensor.extract") for op in view.body.walk()):
         return []
-    *inputs, out = view.forms
+    out = view.forms[-1]
     if out is None:
         return []
     loops = [form.bare for form in out]
@@ -223,12 +223,13 @@ def _of_structured(view: Structured, among: Iterable[SSAValue]) -> list[SSAValue
     if _rank(view.inits[0]) not in CHANNELS_FIRST:
         return read
     linked: list[SSAValue] = []
-    for value, forms in zip(view.inputs, inputs, strict=True):
-        if forms is None or len(forms) != len(loops) or not isinstance(value.type, TensorType):
+    for value, read_by in zip(view.inputs, view.input_maps, strict=True):
+        indices = read_by.results
+        if len(indices) != len(loops) or not isinstance(value.type, TensorType):
             continue
         if all(
-            not set(form.loops) & (set(loops) - {loop})
-            for form, loop in zip(forms, loops, strict=True)
+            not index.used_dims() & (set(loops) - {loop})
+            for index, loop in zip(indices, loops, strict=True)
         ):
             linked.append(value)
     return [*results, *linked, *(value for value in read if value not in linked)]

@@ -14,7 +14,7 @@ from convir.frontends.onnx.model import Model, Node, Port
 from convir.frontends.pytorch.errors import UnsupportedError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from convir.frontends.elements import Array
 
@@ -38,6 +38,12 @@ ELEMENTS: Mapping[torch.dtype, int] = {
     torch.bfloat16: 16,
 }
 """The `TensorProto.DataType` of a dtype."""
+_HOLDING: Mapping[torch.dtype, tuple[torch.dtype, ...]] = {
+    torch.float16: (torch.float32, torch.float64),
+    torch.bfloat16: (torch.float32, torch.float64),
+    torch.float32: (torch.float64,),
+}
+"""The dtypes that hold all elements of one."""
 _DTYPES: Mapping[str, torch.dtype] = {str(each).partition(".")[2]: each for each in ELEMENTS}
 """By NumPy's names."""
 
@@ -69,6 +75,8 @@ class Spelling:
         self._constants: dict[str, Array] = {}
         self._shared: dict[Any, Value] = {}
         self._kept: list[Any] = []
+        self._narrow: dict[str, Value] = {}
+        """What a value is a cast of that loses nothing, by the value's name."""
         self.label = ""
         """What nodes are called from now on: the call that they are of."""
 
@@ -158,34 +166,65 @@ class Spelling:
             self._kept.append(tensor)
         return self._shared[key]
 
+    def known(self, value: Value) -> Array | None:
+        """The elements of a constant; None of another value."""
+        return self._constants.get(value.name)
+
     def cast(self, value: Value, dtype: Dtype) -> Value:
         """`value` with elements of `dtype`.
+
+        What was cast to hold more, and moved since, is what was moved, if it is cast back.
 
         Raises:
             UnsupportedError: the IR has no such elements.
         """
         if value.dtype == dtype:
             return value
-        return self.node("Cast", [value], value.shape, dtype, to=element_of(dtype))
+        narrow = self._narrow.get(value.name)
+        if narrow is not None and narrow.dtype == dtype:
+            return narrow
+        made = self.node("Cast", [value], value.shape, dtype, to=element_of(dtype))
+        if dtype in _HOLDING.get(value.dtype, ()):
+            self._narrow[made.name] = value
+        return made
+
+    def _moved(self, value: Value, move: Callable[[Value], Value]) -> Value:
+        """`value` with its elements elsewhere: a cast of as many bytes as may be."""
+        narrow = self._narrow.get(value.name)
+        return move(value) if narrow is None else self.cast(move(narrow), value.dtype)
 
     def reshape(self, value: Value, shape: Sequence[int]) -> Value:
         """The elements of `value`, in their order."""
         if value.shape == tuple(shape):
             return value
-        return self.node("Reshape", [value, self.integers(shape)], shape, allowzero=1)
+        listed = self.integers(shape)
+        return self._moved(value, lambda x: self.node("Reshape", [x, listed], shape, allowzero=1))
 
     def transpose(self, value: Value, order: Sequence[int]) -> Value:
         """Dimension `i` of the result is dimension `order[i]` of `value`."""
         order = [axis % max(value.rank, 1) for axis in order]
         if order == sorted(order):
             return value
-        return self.node("Transpose", [value], [value.shape[i] for i in order], perm=order)
+        shape = [value.shape[i] for i in order]
+        return self._moved(value, lambda x: self.node("Transpose", [x], shape, perm=order))
 
     def expand(self, value: Value, shape: Sequence[int]) -> Value:
         """`value` repeated along dimensions of size 1, and along new ones before the others."""
         if value.shape == tuple(shape):
             return value
-        return self.node("Expand", [value, self.integers(shape)], shape)
+        listed = self.integers(shape)
+        return self._moved(value, lambda x: self.node("Expand", [x, listed], shape))
+
+    def repeated(self, value: Value, counts: Sequence[int]) -> Value:
+        """`value` with each element along dimension `i` `counts[i]` times."""
+        if all(count == 1 for count in counts):
+            return value
+        shape = [size * count for size, count in zip(value.shape, counts, strict=True)]
+        scales = self.constant(np.asarray(counts, np.float32))
+        how = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+        return self._moved(
+            value, lambda x: self.node("Resize", [x, None, scales], shape, mode="nearest", **how)
+        )
 
     def slice(self, value: Value, axis: int, start: int, end: int, step: int = 1) -> Value:
         """Every `step`-th element from `start` up to before `end` along `axis`."""
@@ -195,7 +234,7 @@ class Spelling:
         shape = list(value.shape)
         shape[axis] = len(range(start, end, step))
         bounds = [self.integers([number]) for number in (start, end, axis, step)]
-        return self.node("Slice", [value, *bounds], shape)
+        return self._moved(value, lambda x: self.node("Slice", [x, *bounds], shape))
 
     def concat(self, values: Sequence[Value], axis: int) -> Value:
         """Values one after the other along `axis`."""

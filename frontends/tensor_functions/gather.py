@@ -137,6 +137,19 @@ def _at_lookup(
     return looked_up(emit, x, whole, [*range(axis), source, *behind])
 
 
+def repeated(emit: Emitter, x: SSAValue, counts: Sequence[int]) -> SSAValue:
+    """`x` with each element along dimension `i` `counts[i]` times."""
+    sizes = [size * count for size, count in zip(shape_of(x), counts, strict=True)]
+    if not prod(sizes):
+        return emit.empty(sizes, element_of(x))
+    loops = [AffineExpr.dimension(loop) for loop in range(len(sizes))]
+    read = [
+        loop if count == 1 else loop // count for loop, count in zip(loops, counts, strict=True)
+    ]
+    into = (emit.empty(sizes, element_of(x)), loops)
+    return emit.generic([(x, read)], into, len(sizes), 0, lambda _body, args: args[0])
+
+
 def strided(emit: Emitter, x: SSAValue, axis: int, start: int, count: int, step: int) -> SSAValue:
     """`x` with `count` elements of dimension `axis`, from `start` on, `step` apart: any but 0."""
     shape = shape_of(x)

@@ -178,6 +178,28 @@ func.func @volumes_to_images(%x: tensor<1x8x2x4x4xf32>, %w: tensor<8x8x1x1x1xf32
 
 // -----
 
+// What each element is repeated by is computed as well on permuted images: neither a window nor a
+// place of its own ends a component.
+// CHECK-LABEL: func.func @nearest_neighbours
+// CHECK:       %[[Y:.*]] = conv.fprop layouts(NHWC, KCRS, NHWC)
+// CHECK-NOT:   linalg.transpose
+// CHECK:       linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3) -> (d0, (d1 floordiv 2), (d2 floordiv 2), d3)>, affine_map<(d0, d1, d2, d3) -> (d0, d1, d2, d3)>]{{.*}}ins(%[[Y]] : tensor<1x8x8x64xf32>)
+// CHECK:       conv.fprop layouts(NHWC, KCRS, NHWC)
+func.func @nearest_neighbours(%x: tensor<1x64x8x8xf32>, %w: tensor<64x64x1x1xf32>) -> tensor<1x64x16x16xf32> {
+  %small = arith.constant dense<0.0> : tensor<1x64x8x8xf32>
+  %large = arith.constant dense<0.0> : tensor<1x64x16x16xf32>
+  %0 = conv.fprop layouts(NCHW, KCRS, NCHW) ins(%x, %w : tensor<1x64x8x8xf32>, tensor<64x64x1x1xf32>) outs(%small : tensor<1x64x8x8xf32>)
+  %e = tensor.empty() : tensor<1x64x16x16xf32>
+  %1 = linalg.generic {indexing_maps = [affine_map<(n, c, h, w) -> (n, c, h floordiv 2, w floordiv 2)>, affine_map<(n, c, h, w) -> (n, c, h, w)>], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} ins(%0 : tensor<1x64x8x8xf32>) outs(%e : tensor<1x64x16x16xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    linalg.yield %in : f32
+  } -> tensor<1x64x16x16xf32>
+  %2 = conv.fprop layouts(NCHW, KCRS, NCHW) ins(%1, %w : tensor<1x64x16x16xf32>, tensor<64x64x1x1xf32>) outs(%large : tensor<1x64x16x16xf32>)
+  return %2 : tensor<1x64x16x16xf32>
+}
+
+// -----
+
 // Not rewritten: what an encoding says of a tensor it does not say of the transposed one.
 // CHECK-LABEL: func.func @encoded
 // CHECK-NOT:   linalg.transpose

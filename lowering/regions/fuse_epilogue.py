@@ -9,6 +9,7 @@ that all phases of one backward data convolution meet in one region. Slices, zer
 rearrangements in front of it are part of its addressing and come along. Whether an implementation
 computes all of that in its store is for `select-kernels` to say.
 
+A reshape that takes rows apart goes behind what is computed of the product (`sink_reshapes.py`).
 A rearranging op ends the chain: no kernel stores a permuted tile. Where two reductions meet in
 an op, it is the first one's, which reads the other's result.
 
@@ -44,6 +45,7 @@ from convir.lowering.regions.op_groups import (
     wrap,
 )
 from convir.lowering.regions.placements import placing_ops
+from convir.lowering.regions.sink_reshapes import sink_reshapes
 from convir.passes.dce import eliminate_dead_code
 from convir.passes.manager import remarks
 
@@ -228,5 +230,6 @@ class FuseEpiloguePass(ModulePass):
         for function in list(op.walk()):
             if isinstance(function, func.FuncOp) and len(function.body.blocks) == 1:
                 eliminate_dead_code(function)
+                sink_reshapes(function.body.block)
                 merge_diamonds(function.body.block)
                 fuse_epilogues(function.body.block)

@@ -117,7 +117,9 @@ class _Makers:
                 if maker is None or len(set(readers_of(maker.results[0]))) != 1:
                     continue
                 contracts = is_reduction(maker) and not is_row_reduction(maker)
-                chains = is_elementwise(maker) and self.follows_contraction(maker)
+                # No kernel stores a permuted tile: a rearrangement ends the chain.
+                goes_on = is_elementwise(maker) and not is_rearrangement(maker)
+                chains = goes_on and self.follows_contraction(maker)
                 self._follows[op] = self._follows[op] or contracts or chains
         return self._follows[op]
 

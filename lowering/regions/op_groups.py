@@ -211,19 +211,24 @@ def _with_aliases(members: list[Operation]) -> list[Operation]:
     inside = set(members)
     result: list[Operation] = []
 
-    def add_operands(op: Operation) -> None:
-        for operand in op.operands:
-            owner = operand.owner
-            if not isinstance(owner, Operation) or owner.name not in ALIASES or owner in inside:
-                continue
-            source = owner.operands[0].owner
-            if source not in inside or any(use.operation not in inside for use in operand.uses):
-                continue
+    def take_alias(value: SSAValue) -> None:
+        """The reshapes that `value` is of a member's result, one behind another."""
+        chain: list[Operation] = []
+        owner = value.owner
+        while isinstance(owner, Operation) and owner.name in ALIASES and owner not in inside:
+            if any(use.operation not in inside for use in owner.results[0].uses):
+                return
+            chain.append(owner)
             inside.add(owner)
-            result.append(owner)
+            owner = owner.operands[0].owner
+        if owner in inside:
+            result.extend(reversed(chain))
+        else:
+            inside.difference_update(chain)
 
     for op in members:
-        add_operands(op)
+        for operand in op.operands:
+            take_alias(operand)
         result.append(op)
     return result
 

@@ -39,11 +39,15 @@ class Parameters:
         """Whether tensors lie where these lay."""
         return tuple(map(_address, given)) == self.addresses
 
-    def are(self, given: Sequence[torch.Tensor]) -> bool:
-        """Whether tensors are these, with the elements that they had."""
+    def are_unchanged(self, given: Sequence[torch.Tensor]) -> bool:
+        """Whether tensors, which lie where these lay, are these with the elements that they had."""
         if self.versions is None or not all(map(is_, given, self.tensors)):
             return False
-        return tuple(map(_version, given)) == self.versions and self.lie_at(given)
+        return tuple(map(_version, given)) == self.versions
+
+    def are(self, given: Sequence[torch.Tensor]) -> bool:
+        """Whether tensors are these, with the elements that they had."""
+        return self.are_unchanged(given) and self.lie_at(given)
 
 
 _address = torch.Tensor.data_ptr

@@ -47,18 +47,25 @@ class Recorded:
     """Instead of a CUDA graph: says that it was captured."""
 
     made = 0
+    enqueued = 0
 
     def __init__(self, run: Any, *_: Any) -> None:
         type(self).made += 1
         self._run = run
+        self._given: Sequence[Any] = ()
 
-    def __call__(self, arguments: Sequence[Any]) -> Any:
-        return "replayed", self._run(*arguments)
+    def enqueue(self, arguments: Sequence[Any]) -> None:
+        type(self).enqueued += 1
+        self._given = arguments
+
+    def results(self) -> Any:
+        return "replayed", self._run(*self._given)
 
 
 @pytest.fixture
 def _without_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Recorded, "made", 0)
+    monkeypatch.setattr(Recorded, "enqueued", 0)
     monkeypatch.setattr(replay, "Captured", Recorded)
 
     def anywhere(place: object) -> AbstractContextManager[None]:
@@ -110,6 +117,21 @@ def test_parameters_that_change_drop_a_graph() -> None:
     weight.data = torch.ones(())
     assert [is_replay(function(weight)) for _ in range(6)] == [*[False] * 4, True, True]
     assert Recorded.made == 3
+
+
+@pytest.mark.usefixtures("_without_gpu")
+def test_replays_begin_before_versions_are_compared_and_where_memory_is_the_same() -> None:
+    function, weight = replayed(0), torch.ones(())
+    assert [is_replay(function(weight)) for _ in range(3)] == [False, True, True]
+    assert Recorded.enqueued == 2
+    weight.mul_(2)
+    assert function(weight) == 2.0  # Nobody reads the replay.
+    assert Recorded.enqueued == 3
+    function = replayed(0)
+    assert [is_replay(function(weight)) for _ in range(2)] == [False, True]
+    weight.data = torch.ones(())
+    assert function(weight) == 1.0
+    assert Recorded.enqueued == 4  # The one that was captured, and none since.
 
 
 @pytest.mark.usefixtures("_without_gpu")
@@ -225,7 +247,10 @@ def test_arguments_are_copied_in_and_results_out(name: str, view: str) -> None:
     graph = Captured(
         lambda *given: Rerun.last.capturing(function)(*given), [inputs[0], weight], (1,), place
     )
-    found = [graph((x, weight)) for x in inputs]
+    found: list[Any] = []
+    for x in inputs:
+        graph.enqueue((x, weight))
+        found.append(graph.results())
     for x, got in zip(inputs, found, strict=True):
         want = function(x, weight)
         assert type(got) is type(want)

@@ -18,7 +18,7 @@ from xdsl.ir.affine import AffineExpr
 from convir.frontends.emitter import element_of, shape_of
 from convir.frontends.onnx.ops.tables import INDEX_ENTRIES, check_table
 from convir.frontends.scalar_functions import wide_of, widened
-from convir.frontends.tensor_functions.gather import Lookup, looked_up, table
+from convir.frontends.tensor_functions.gather import Lookup, looked_up, repeated, table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -280,6 +280,9 @@ def _gathered(call: Call, x: SSAValue, taps: Mapping[int, _Taps]) -> SSAValue:
     shape = shape_of(x)
     if prod(shape) and not taps:
         return x
+    counts = _repeats(shape, taps)
+    if counts is not None:
+        return repeated(call.emit, x, counts)
     sizes = [len(taps[d].indices) if d in taps else n for d, n in enumerate(shape)]
     sources = [
         Lookup(table(call.emit, taps[dim].indices[:, 0]), [dim], is_inside=True)
@@ -288,6 +291,18 @@ def _gathered(call: Call, x: SSAValue, taps: Mapping[int, _Taps]) -> SSAValue:
         for dim in range(len(shape))
     ]
     return looked_up(call.emit, x, sizes, sources)
+
+
+def _repeats(shape: Sequence[int], taps: Mapping[int, _Taps]) -> list[int] | None:
+    """How often each element is read along each dimension, one behind the other; None where they
+    are read otherwise."""
+    counts = [1] * len(shape)
+    for dim, found in taps.items():
+        indices = found.indices[:, 0]
+        counts[dim] = max(1, len(indices) // max(1, shape[dim]))
+        if not np.array_equal(indices, np.repeat(np.arange(shape[dim]), counts[dim])):
+            return None
+    return counts
 
 
 def _interpolated(call: Call, x: SSAValue, taps: Mapping[int, _Taps]) -> SSAValue:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from convir.frontends.pytorch.call import AtenCall, Operator
+    from convir.frontends.pytorch.spelling import Spelling
 
 _WIDE_SUMS = (torch.float16, torch.bfloat16)
 
@@ -142,6 +143,12 @@ def _parameter(call: AtenCall, name: str, count: int, value: float) -> Value:
     return call.spell.tensor(torch.full((count,), value, dtype=dtype))
 
 
+def _inverse_root(spell: Spelling, value: Value) -> Value:
+    """What a row is multiplied by, which costs each of its elements less than a division."""
+    root = spell.node("Sqrt", [value], value.shape)
+    return spell.node("Div", [spell.number(1, value.dtype), root], value.shape)
+
+
 def _normalized_by_itself(call: AtenCall) -> Value:
     """Each channel by the mean and variance of all its elements."""
     x, spell = call.floats("input"), call.spell
@@ -154,7 +161,7 @@ def _normalized_by_itself(call: AtenCall) -> Value:
     squares = spell.node("Mul", [centered, centered], x.shape)
     variance = spell.node("ReduceMean", [squares, along], kept, keepdims=1)
     shifted = spell.node("Add", [variance, spell.number(float(call["eps"]), wide.dtype)], kept)
-    result = spell.node("Div", [centered, spell.node("Sqrt", [shifted], kept)], x.shape)
+    result = spell.node("Mul", [centered, _inverse_root(spell, shifted)], x.shape)
     for op, name in (("Mul", "weight"), ("Add", "bias")):
         found = call.get(name)
         if isinstance(found, Value):
@@ -236,8 +243,7 @@ def _rms_norm(call: AtenCall) -> Value:
     squares = spell.node("Mul", [wide, wide], x.shape)
     mean = spell.node("ReduceMean", [squares, spell.integers(axes)], kept, keepdims=1)
     shifted = spell.node("Add", [mean, spell.number(eps, wide.dtype)], kept)
-    root = spell.node("Sqrt", [shifted], kept)
-    result = spell.node("Div", [wide, root], x.shape)
+    result = spell.node("Mul", [wide, _inverse_root(spell, shifted)], x.shape)
     gain = call.get("weight")
     if isinstance(gain, Value):
         result = spell.node("Mul", [result, spell.cast(gain, wide.dtype)], x.shape)

@@ -6,6 +6,7 @@ from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import torch
 
 from convir.frontends.pytorch.errors import UnsupportedError
@@ -214,9 +215,13 @@ def _index(call: AtenCall) -> Value:
     places = [i for i, each in enumerate(indices) if each is not None]
     found = [indices[i] for i in places]
     call.check(all(each.dtype in _INDICES for each in found), "a mask as an index")
+    beside = places == list(range(places[0], places[0] + len(places)))
+    counts = _repeats(spell, x, places[0], found) if beside else None
+    if counts is not None:
+        return spell.repeated(x, counts)
     if len(places) == 1:
         return spell.node("Gather", [x, found[0]], call.shape, axis=places[0])
-    call.check(places == list(range(places[0], places[0] + len(places))), "indices apart")
+    call.check(beside, "indices apart")
     # As one dimension: the place in it is the sum of the places times what lies behind each.
     sizes = [x.shape[i] for i in places]
     shape: Sequence[int] = cast("Any", torch).broadcast_shapes(*(each.shape for each in found))
@@ -237,6 +242,30 @@ def _index(call: AtenCall) -> Value:
 
 
 _INDICES = (torch.int64, torch.int32)
+
+
+def _repeats(spell: Spelling, x: Value, first: int, indices: Sequence[Value]) -> list[int] | None:
+    """How often indices repeat each element along each dimension of `x`, as nearest neighbours of
+    an image do that is an integer as large; None where they do something else.
+
+    Args:
+        spell: which knows constants.
+        x: what is indexed.
+        first: the dimension that the first tensor of indices is of.
+        indices: of one dimension after another.
+    """
+    counts = [1] * x.rank
+    for i, value in enumerate(indices):
+        size, known = x.shape[first + i], spell.known(value)
+        if known is None or known.ndim > len(indices) or not size or known.size % size:
+            return None
+        behind = len(indices) - 1 - i
+        along = [1] * (known.ndim - 1 - behind) + [known.size] + [1] * behind
+        wanted = np.repeat(np.arange(size), known.size // size)
+        if list(known.shape) != along or not np.array_equal(known.reshape(-1), wanted):
+            return None
+        counts[first + i] = known.size // size
+    return counts
 
 
 def _slice_scatter(call: AtenCall) -> Value:

@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, VectorType
 from xdsl.ir import SSAValue
 
 from convir.lowering.loops.cuda.index_range import wide_indices
-from convir.lowering.loops.cuda.scalars import ScalarPrinter, lane_count
+from convir.lowering.loops.cuda.scalars import ScalarPrinter, function_of, lane_count
 from convir.lowering.loops.cuda.teams import THREADS
 from convir.lowering.loops.nests import range_size
 
@@ -287,7 +287,9 @@ class _Printer:
         """Compute an op on vectors lane by lane."""
         result = op.results[0]
         lane_names = dict(self.names)
-        for operand in op.operands:
+        function = function_of(op)
+        read = op.operands if function is None else (*op.operands, function.argument)
+        for operand in read:
             if isinstance(operand.type, VectorType) and not _is_broadcast(operand):
                 lane_names[operand] = f"{self.names[operand]}[l]"
         name = self._name(result, "v")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
-from xdsl.dialects import arith
+from xdsl.dialects import arith, vector
 from xdsl.dialects.builtin import (
     AnyFloat,
     BFloat16Type,
+    DenseIntOrFPElementsAttr,
     Float16Type,
     Float32Type,
     Float64Type,
@@ -17,14 +18,16 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     VectorType,
+    f32,
     i1,
 )
+from xdsl.ir import Operation
 from xdsl.utils.exceptions import PassFailedException
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Set
 
-    from xdsl.ir import Attribute, Operation, SSAValue
+    from xdsl.ir import Attribute, SSAValue
 
 _FLOATS: dict[type, str] = {
     Float16Type: "__half",
@@ -132,6 +135,59 @@ def lane_count(value: SSAValue) -> int:
     return 1
 
 
+@dataclass(frozen=True)
+class Function:
+    """A function of `arith/functions.cuh`."""
+
+    name: str
+    argument: SSAValue
+
+
+def function_of(op: Operation) -> Function | None:
+    """The function that `op` computes with the ops that make its operands, which would branch or
+    take several times as many instructions alone; None if there is none.
+
+    It is 1 / (1 + exp(x)) of 1 + exp(x), and 1 + erf(z) of z.
+    """
+    if not isinstance(op, arith.DivfOp | arith.AddfOp) or scalar_type(op.results[0]) != f32:
+        return None
+    if isinstance(op, arith.DivfOp):
+        exponential = _added_to_one(op.rhs)
+        is_known = _is_one(op.lhs) and exponential is not None and _is(exponential, "math.exp")
+        return Function("inverse_from_one", op.rhs) if is_known else None
+    other = _added_to_one(op.result)
+    if other is None or not isinstance(other.owner, Operation) or not _is(other, "math.erf"):
+        return None
+    return Function("one_plus_erf", other.owner.operands[0])
+
+
+def _added_to_one(value: SSAValue) -> SSAValue | None:
+    """What `value` is the sum of 1 and; None if it is no such sum."""
+    op = value.owner
+    if not isinstance(op, arith.AddfOp):
+        return None
+    if _is_one(op.lhs):
+        return op.rhs
+    return op.lhs if _is_one(op.rhs) else None
+
+
+def _is(value: SSAValue, name: str) -> bool:
+    return isinstance(value.owner, Operation) and value.owner.name == name
+
+
+def _is_one(value: SSAValue) -> bool:
+    """Whether a scalar, or each lane of a vector, is the constant 1."""
+    owner = value.owner
+    while isinstance(owner, vector.BroadcastOp):
+        owner = owner.source.owner
+    if not isinstance(owner, arith.ConstantOp):
+        return False
+    number = owner.value
+    if isinstance(number, DenseIntOrFPElementsAttr) and number.is_splat():
+        return number.get_values()[0] == 1
+    return isinstance(number, FloatAttr) and number.value.data == 1
+
+
 @dataclass
 class ScalarPrinter:
     """Writes the expression of a scalar op, given the names of its operands.
@@ -195,7 +251,7 @@ class ScalarPrinter:
             return self._compare_integers(op)
         if isinstance(op, arith.CmpfOp):
             return self._compare_floats(op)
-        found = self._integer(op, operands) or self._cast(op, operands[0])
+        found = self._integer(op, operands) or self._cast(op, operands[0]) or self._together(op)
         return found or self._float(op, operands)
 
     def constant(self, value: Attribute) -> str:
@@ -292,6 +348,13 @@ class ScalarPrinter:
         if is_half:
             computed = "float" if width < _F32_EXACT_BITS else "double"
         return self._narrow(target, f"({computed}){text}")
+
+    def _together(self, op: Operation) -> str | None:
+        """What `op` and what makes its operands are one function of; None if they are none."""
+        found = function_of(op)
+        if found is None or found.argument not in self.names:
+            return None
+        return f"convir::{found.name}({self.names[found.argument]})"
 
     def _float(self, op: Operation, operands: list[str]) -> str:
         name, result, result_type = op.name, op.results[0], scalar_type(op.results[0])

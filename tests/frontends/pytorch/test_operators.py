@@ -77,6 +77,7 @@ SHAPES: dict[str, Callable[[Any], Any]] = {
     "full-like": lambda x: torch.full_like(x, 2) + torch.zeros_like(x) - torch.ones_like(x),
     "gather": lambda x: x.gather(3, torch.zeros(2, 3, 6, 2, dtype=torch.int64)),
     "index": lambda x: x[:, :, torch.tensor([0, -1]), torch.tensor([1, 2])],
+    "index-repeated": lambda x: x[:, :, torch.arange(12)[:, None] // 2, torch.arange(18) // 3],
     "index-one": lambda x: x[:, torch.tensor([2, 0])],
     "index-select": lambda x: x.index_select(2, torch.tensor([3, 1])),
     "narrow": lambda x: x[:, 1:, ::2, -3:-1],
@@ -149,6 +150,9 @@ WINDOWS: dict[str, Callable[[Any], Any]] = {
     "max-pool": lambda x: F.max_pool2d(x, 3, 2, 1),
     "max-pool-ceil": lambda x: F.max_pool2d(x, 2, 4, ceil_mode=True),
     "nearest": lambda x: F.interpolate(x, scale_factor=1.5),
+    "nearest-1d": lambda x: F.interpolate(x[0], scale_factor=2),
+    "nearest-3d": lambda x: F.interpolate(x[None], scale_factor=(1, 2, 3)),
+    "nearest-twice": lambda x: F.interpolate(x, scale_factor=2),
 }
 
 MATRICES: dict[str, Callable[[Any], Any]] = {
@@ -272,6 +276,45 @@ def test_what_is_compiled_once_comes_from_the_cache(
         module.weight.zero_()
     with pytest.raises(TypeError):  # Other weights are another program.
         convir.compile(module, example_inputs=(x,), device="host")
+
+
+def _operators(function: Callable[[Any], Any]) -> list[str]:
+    """Of ONNX, that a function of f16 is spelled with, but for what computes constants."""
+    program = read_exported(exported(Function(function), (_input(torch.float16),)))
+    return [node.op for node in program.model.nodes if node.op != "Identity"]
+
+
+def test_indices_that_repeat_elements_are_nearest_neighbours() -> None:
+    rows, columns = torch.arange(12)[:, None] // 2, torch.arange(12) // 2
+    assert _operators(lambda x: x[:, :, rows, columns]) == ["Resize"]
+    assert _operators(lambda x: x[:, :, columns]) == ["Resize"]
+    assert "Resize" not in _operators(lambda x: x[:, :, rows, columns % 5])  # Out of order.
+    assert "Resize" not in _operators(lambda x: x[:, :, columns[:11]])  # The last one once.
+    assert "Resize" not in _operators(lambda x: x[:, :, columns, columns[:, None]])  # Turned.
+
+
+def test_what_is_moved_while_it_is_wider_is_moved_as_it_was() -> None:
+    def moved(x: Any) -> Any:
+        return x.float().permute(0, 2, 3, 1)[:, 1:].reshape(2, -1).half()
+
+    x = _input(torch.float16)
+    program = read_exported(exported(Function(moved), (x,)))
+    casts = {name for node in program.model.nodes if node.op == "Cast" for name in node.outputs}
+    read = {name for node in program.model.nodes if node.op != "Cast" for name in node.inputs}
+    assert not casts & read
+    assert torch.equal(
+        convir.compile(Function(moved), example_inputs=(x,), device="host")(x), moved(x)
+    )
+
+
+def test_what_a_cast_rounds_is_not_undone() -> None:
+    x = torch.tensor([1 / 3, 1e-30, 7e7])
+
+    def rounded(x: Any) -> Any:
+        return x.half().reshape(3, 1).float() + x.bfloat16().reshape(3, 1).float()
+
+    got = convir.compile(Function(rounded), example_inputs=(x,), device="host")(x)
+    assert torch.equal(got, rounded(x))
 
 
 REFUSED: dict[str, Callable[[Any], Any]] = {

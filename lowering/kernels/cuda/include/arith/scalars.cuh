@@ -5,6 +5,8 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include "arith/functions.cuh"
+
 namespace convir {
 
 __device__ inline float widen(__half x) { return __half2float(x); }
