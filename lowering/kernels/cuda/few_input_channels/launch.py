@@ -7,7 +7,7 @@ channels of matrix instructions. See `README.md`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd
 from typing import TYPE_CHECKING
 
@@ -47,6 +47,8 @@ RESIDENT = (3, 2, 1)
 """Blocks of a multiprocessor: while one waits, the others multiply and store."""
 OTHER_REGISTERS = 48
 """Of a thread beside its accumulators."""
+PLANAR_SPILL_BYTES = 48
+"""Addresses of a thread, loaded once a strip, where results are stored to planes on sm_80."""
 
 
 @dataclass(frozen=True)
@@ -229,4 +231,6 @@ def kernels(
         rows,
     )
     first = copy_launches([(copy, Pointer("workspace", i)) for i, copy in enumerate(copies)])
-    return KernelPlan((*first, *multiply.kernels), tuple(copy.nbytes for copy in copies))
+    spilled = PLANAR_SPILL_BYTES if lines.planar else 0
+    kernels = (replace(kernel, spill_bytes=spilled) for kernel in multiply.kernels)
+    return KernelPlan((*first, *kernels), tuple(copy.nbytes for copy in copies))

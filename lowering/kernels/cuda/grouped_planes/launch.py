@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.cuda.grouped_planes.problem import PlanesForm
     from convir.lowering.kernels.target import Target
 
-OTHER_REGISTERS = 44
+OTHER_REGISTERS, OTHER_OF_WGRAD = 44, 64
 """Registers of a thread beside weights, sums and pixels."""
+MOST_REGISTERS = 240
+"""More, by this count, and ptxas spills."""
 CHUNKS_HELD = 3
 """Chunks whose sums a thread holds at once: a chunk's, its neighbours'."""
 MOST_CODE = 3000
@@ -66,7 +68,7 @@ def registers(problem: DirectProblem, form: PlanesForm, config: GroupedPlanesCon
     pixels = -(-window * octets // 4) * 4
     if form.is_wgrad:
         gradients = config.unroll * config.segment * config.channels // CHUNK
-        return mmas * row_taps * octets * 4 + 2 * pixels + gradients + OTHER_REGISTERS
+        return mmas * row_taps * octets * 4 + 2 * pixels + gradients + OTHER_OF_WGRAD
     weights = 2 * mmas * row_taps * octets
     sums = CHUNKS_HELD * config.unroll * mmas * 4
     return weights + sums + pixels + pixels // 4 + OTHER_REGISTERS
@@ -94,7 +96,7 @@ def refusal(
     if code > MOST_CODE:
         return Refusal(f"{code} matrix instructions are unrolled")
     needed = registers(problem, form, config)
-    if needed > registers_of(config.warps, config.resident):
+    if needed > min(MOST_REGISTERS, registers_of(config.warps, config.resident)):
         return Refusal(f"{needed} registers of a thread")
     return target.shared_refusal(tile.shared_bytes, config.resident)
 
