@@ -71,7 +71,7 @@ def run_suites(
     dtypes = list(dict.fromkeys(problem.dtype for problem in problems))
     meter, saved = LoadMeter(), monotonic()
     # What is no file (a pipe) takes a report once.
-    kept = options.json is not None and not _is_special(options.json)
+    kept = None if options.json is None or _is_special(options.json) else options.json
     with Progress(console=errors, transient=True, disable=hidden) as progress:
         bar = progress.add_task("measuring", total=len(problems))
 
@@ -82,8 +82,8 @@ def run_suites(
             told(task.line)
             rows += run_task(task, device, options.peers, effort)
             progress.advance(bar)
-            if kept and monotonic() > saved + SAVE_EVERY_S:
-                _save(options.json, _report(device, rows, dtypes, meter.record()))
+            if kept is not None and monotonic() > saved + SAVE_EVERY_S:
+                _save(kept, _report(device, rows, dtypes, meter.record()))
                 saved = monotonic()
     load = meter.record()
     for suite, _ in suites:

@@ -221,10 +221,12 @@ class Spelling:
             return value
         shape = [size * count for size, count in zip(value.shape, counts, strict=True)]
         scales = self.constant(np.asarray(counts, np.float32))
-        how = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
-        return self._moved(
-            value, lambda x: self.node("Resize", [x, None, scales], shape, mode="nearest", **how)
-        )
+        how: dict[str, Any] = {
+            "mode": "nearest",
+            "coordinate_transformation_mode": "asymmetric",
+            "nearest_mode": "floor",
+        }
+        return self._moved(value, lambda x: self.node("Resize", [x, None, scales], shape, **how))
 
     def slice(self, value: Value, axis: int, start: int, end: int, step: int = 1) -> Value:
         """Every `step`-th element from `start` up to before `end` along `axis`."""
