@@ -39,7 +39,7 @@ func.func @depthwise(%x: tensor<2x10x13x40xf16>, %w: tensor<40x3x3x1xf16>, %init
 
 // -----
 
-// REMARK: not few_output_channels: it reduces 40 channels and 9 taps; not simt_direct: 40 and 3 channels a group are no small groups; not simt_wgrad: it computes another operand than B, or adds to it; not depthwise: 1 groups of 40 and 3 channels; not sm90_grouped_direct: groups have 40 and 3 channels; not grouped_direct: {{.*}}
+// REMARK: not few_output_channels: it reduces 40 channels and 9 taps; not simt_direct: 40 and 3 channels a group are no small groups; not simt_wgrad: it computes another operand than B, or adds to it; not depthwise: 1 groups of 40 and 3 channels; not grouped_planes: groups of 40 and 3 channels; not sm90_grouped_direct: groups have 40 and 3 channels; not grouped_direct: {{.*}}
 // CHECK-LABEL: func.func @not_whole_steps
 // CHECK:         kernel.region configs {cuda = "{{(col2im )?}}sm80_implicit_gemm
 func.func @not_whole_steps(%dy: tensor<2x10x13x40xbf16>, %w: tensor<40x3x3x3xbf16>, %init: tensor<2x20x26x3xbf16>) -> tensor<2x20x26x3xbf16> {
