@@ -232,4 +232,5 @@ class FuseEpiloguePass(ModulePass):
                 eliminate_dead_code(function)
                 sink_reshapes(function.body.block)
                 merge_diamonds(function.body.block)
+                eliminate_dead_code(function)
                 fuse_epilogues(function.body.block)

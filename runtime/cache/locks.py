@@ -52,6 +52,7 @@ def _locked(path: Path) -> int:
     while True:
         handle = os.open(path, flags, private_files.FILE_MODE)
         try:
+            os.fchmod(handle, private_files.FILE_MODE)  # The umask took a part away.
             fcntl.flock(handle, fcntl.LOCK_EX)
             # The holder before has removed what it locked: the next file counts.
             if _is_at(handle, path):

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.cuda.grouped_planes.problem import PlanesForm
     from convir.lowering.kernels.target import Target
 
-OTHER_REGISTERS, OTHER_OF_WGRAD = 44, 64
-"""Registers of a thread beside weights, sums and pixels."""
+OTHER_REGISTERS, OTHER_OF_WGRAD = 44, 83
+"""Registers of a thread beside weights, sums and pixels; fewer, and ptxas spills."""
 MOST_REGISTERS = 240
-"""More, by this count, and ptxas spills."""
+"""More in fprop and dgrad, by this count, and ptxas spills."""
 CHUNKS_HELD = 3
 """Chunks whose sums a thread holds at once: a chunk's, its neighbours'."""
 MOST_CODE = 3000
@@ -96,7 +96,8 @@ def refusal(
     if code > MOST_CODE:
         return Refusal(f"{code} matrix instructions are unrolled")
     needed = registers(problem, form, config)
-    if needed > min(MOST_REGISTERS, registers_of(config.warps, config.resident)):
+    most = MOST_REGISTERS if not form.is_wgrad else needed
+    if needed > min(most, registers_of(config.warps, config.resident)):
         return Refusal(f"{needed} registers of a thread")
     return target.shared_refusal(tile.shared_bytes, config.resident)
 
