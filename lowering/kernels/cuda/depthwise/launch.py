@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from convir.analysis.refusal import Refusal
@@ -147,7 +147,7 @@ def kernels(
         )
     schedule["splits"] = splits(problem, config, target)
     schedule["counter_words"] = COUNTER_BYTES // 4
-    plan = launch_reduction(
+    return launch_reduction(
         "depthwise/wgrad.cuh",
         "DepthwiseWgrad",
         problem,
@@ -158,6 +158,5 @@ def kernels(
         owners,
         config.resident,
         tile.sums * 4,
+        blocks_meet=False,
     )
-    # No block waits for another: the last one adds up.
-    return replace(plan, kernels=tuple(replace(k, is_cooperative=False) for k in plan.kernels))

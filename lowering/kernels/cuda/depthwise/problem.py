@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 from convir.analysis.refusal import Refusal
 from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.cuda.depthwise.config import CHUNK
+from convir.lowering.kernels.cuda.direct.problem import flat_channels
 from convir.lowering.kernels.cuda.direct.source import reading
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from convir.lowering.bodies.contraction.spec import Channels, Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.depthwise.config import DepthwiseConfig
     from convir.lowering.kernels.cuda.direct.problem import DirectProblem, Taps
     from convir.lowering.kernels.cuda.epilogue import Epilogue
@@ -85,9 +86,10 @@ def _form(problem: DirectProblem) -> DepthwiseForm | Refusal:
     of_a, of_c = spec.in_channels, spec.out_channels
     if max(of_a, of_c) > MOST_CHANNELS or (spec.groups == 1 and of_a * of_c > 1):
         return Refusal(f"{spec.groups} groups of {of_a} and {of_c} channels")
-    a_channel, c_channel = _flat(spec.a, of_a, spec.groups), _flat(spec.c, of_c, spec.groups)
-    if a_channel is None or c_channel is None:
-        return Refusal("channels of a group are not where those of the next one go on")
+    flat = flat_channels(spec)
+    if isinstance(flat, Refusal):
+        return flat
+    a_channel, c_channel = flat
     if problem.taps * problem.slices.taps == 1:
         return Refusal("it has one tap")
     if not all(map(_is_even, (taps for p in problem.phases for taps in (p.rows, p.cols)))):
@@ -155,14 +157,6 @@ def _alternating(problem: DirectProblem) -> tuple[int, int]:
         for i, phase in enumerate(phases)
     )
     return (rows, cols) if is_grid and are_whole else (1, 1)
-
-
-def _flat(channels: Channels, count: int, groups: int) -> int | None:
-    """Elements between channels that are numbered over all groups; None if that varies."""
-    if count == 1:
-        return channels.group_stride
-    is_flat = groups == 1 or channels.group_stride == count * channels.stride
-    return channels.stride if is_flat else None
 
 
 def _chunks(problem: DirectProblem, shift: int) -> int:

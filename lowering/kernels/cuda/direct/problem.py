@@ -315,3 +315,16 @@ def _base(batch: Axis) -> int:
 def _taps(axis: Axis, shared: WindowAxis, base: int) -> Taps:
     pixels = tuple(row - shared.origin for row in axis.tap_rows)
     return Taps(axis.size, pixels, tuple(weight + base for weight in axis.tap_weights))
+
+
+def flat_channels(contraction: Contraction) -> tuple[int, int] | Refusal:
+    """Elements between channels of A, and of C, that are numbered over all groups."""
+    found: list[int] = []
+    counts = contraction.in_channels, contraction.out_channels
+    for channels, count in zip((contraction.a, contraction.c), counts, strict=True):
+        is_flat = contraction.groups == 1 or channels.group_stride == count * channels.stride
+        if count > 1 and not is_flat:
+            return Refusal("channels of a group are not where those of the next one go on")
+        found.append(channels.group_stride if count == 1 else channels.stride)
+    of_a, of_c = found
+    return of_a, of_c

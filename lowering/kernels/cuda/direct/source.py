@@ -149,9 +149,10 @@ def launch_reduction(
     owners: int,
     blocks_per_sm: int,
     accumulator_bytes: int,
+    *,
+    blocks_meet: bool = True,
 ) -> KernelPlan:
-    """One launch of a kernel family whose blocks publish accumulators of B, meet, and add a slice
-    of them.
+    """One launch of a kernel family whose blocks publish accumulators of B, and add them.
 
     Args:
         header: what the source includes.
@@ -164,6 +165,8 @@ def launch_reduction(
         owners: blocks whose accumulators differ; there are `splits` of each, which share a counter.
         blocks_per_sm: blocks whose registers have to fit a multiprocessor.
         accumulator_bytes: what a block publishes.
+        blocks_meet: whether blocks wait for each other and each adds a slice; else the last one
+            adds all.
     """
     rows, gradients = operands
     element, threads, needed = problem.element, schedule["threads"], schedule["shared_bytes"]
@@ -184,7 +187,7 @@ def launch_reduction(
         (threads, 1, 1),
         needed,
         (rows, gradients, Pointer("b"), Pointer("workspace"), Pointer("state"), *sizes.arguments),
-        is_cooperative=schedule["splits"] > 1,
+        is_cooperative=blocks_meet and schedule["splits"] > 1,
     )
     return KernelPlan((kernel,), (units * accumulator_bytes,), (owners * COUNTER_BYTES,))
 

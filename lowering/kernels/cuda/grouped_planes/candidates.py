@@ -10,6 +10,7 @@ from convir.lowering.kernels.cuda.grouped_planes.config import GroupedPlanesConf
 from convir.lowering.kernels.cuda.grouped_planes.launch import refusal
 from convir.lowering.kernels.cuda.grouped_planes.predict import time_of, work_of
 from convir.lowering.kernels.cuda.grouped_planes.problem import layout, read, whole_chunks
+from convir.lowering.kernels.cuda.prediction.fastest import fastest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,20 +42,15 @@ def plan(
     if isinstance(found, Refusal):
         return found
     problem, form = found
-    legal: list[tuple[float, GroupedPlanesConfig]] = []
-    refused: Refusal | None = None
-    for config in _shapes(problem, form):
+
+    def judged(config: GroupedPlanesConfig) -> float | Refusal:
         tile = layout(problem, form, config)
-        reason = refusal(problem, form, config, tile, target)
-        if reason is not None:
-            refused = reason
-            continue
-        work = work_of(problem, form, config, tile, epilogue, target)
-        legal.append((time_of(work, target), config))
-    if not legal:
-        return refused or Refusal("no config is legal")
-    legal.sort(key=lambda each: each[0])
-    return tuple(config for _, config in legal[:FEW])
+        refused = refusal(problem, form, config, tile, target)
+        if refused is not None:
+            return refused
+        return time_of(work_of(problem, form, config, tile, epilogue, target), target)
+
+    return fastest(_shapes(problem, form), judged, FEW)
 
 
 def _shapes(problem: DirectProblem, form: PlanesForm) -> Iterator[GroupedPlanesConfig]:

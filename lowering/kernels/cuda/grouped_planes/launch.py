@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from convir.analysis.refusal import Refusal
@@ -96,8 +96,8 @@ def refusal(
     if code > MOST_CODE:
         return Refusal(f"{code} matrix instructions are unrolled")
     needed = registers(problem, form, config)
-    most = MOST_REGISTERS if not form.is_wgrad else needed
-    if needed > min(most, registers_of(config.warps, config.resident)):
+    held = registers_of(config.warps, config.resident)
+    if needed > (held if form.is_wgrad else min(MOST_REGISTERS, held)):
         return Refusal(f"{needed} registers of a thread")
     return target.shared_refusal(tile.shared_bytes, config.resident)
 
@@ -146,7 +146,7 @@ def kernels(
             config.resident,
         )
     schedule |= {"splits": count, "counter_words": COUNTER_BYTES // 4}
-    plan = launch_reduction(
+    return launch_reduction(
         "grouped_planes/wgrad.cuh",
         "GroupedPlanesWgrad",
         problem,
@@ -157,6 +157,5 @@ def kernels(
         owners,
         config.resident,
         tile.sums * 4,
+        blocks_meet=False,
     )
-    # No block waits for another: the last one adds up.
-    return replace(plan, kernels=tuple(replace(k, is_cooperative=False) for k in plan.kernels))

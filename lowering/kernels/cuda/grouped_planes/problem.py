@@ -7,12 +7,12 @@ from math import gcd
 from typing import TYPE_CHECKING
 
 from convir.analysis.refusal import Refusal
-from convir.lowering.kernels.cuda.direct.problem import TENSOR_CORE_TYPES
+from convir.lowering.kernels.cuda.direct.problem import TENSOR_CORE_TYPES, flat_channels
 from convir.lowering.kernels.cuda.direct.source import reading
 from convir.lowering.kernels.cuda.grouped_planes.config import CHUNK
 
 if TYPE_CHECKING:
-    from convir.lowering.bodies.contraction.spec import Channels, Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.direct.problem import DirectProblem
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.grouped_planes.config import GroupedPlanesConfig
@@ -62,9 +62,10 @@ def _form(problem: DirectProblem) -> PlanesForm | Refusal:
         return Refusal(f"tensor cores do not multiply {spec.a.type}")
     if min(of_a, of_c) < LEAST_CHANNELS or max(of_a, of_c) > MOST_CHANNELS:
         return Refusal(f"groups of {of_a} and {of_c} channels")
-    a_channel, c_channel = _flat(spec.a, of_a, spec.groups), _flat(spec.c, of_c, spec.groups)
-    if a_channel is None or c_channel is None:
-        return Refusal("channels of a group are not where those of the next one go on")
+    flat = flat_channels(spec)
+    if isinstance(flat, Refusal):
+        return flat
+    a_channel, c_channel = flat
     rows, cols, slices = problem.rows, problem.cols, problem.slices
     if slices.size * slices.taps * len(problem.phases) != 1:
         return Refusal("it has slices, or several phases")
@@ -91,12 +92,6 @@ def _form(problem: DirectProblem) -> PlanesForm | Refusal:
         gcd(VECTOR, *c_steps),
         spec.result == "B",
     )
-
-
-def _flat(channels: Channels, count: int, groups: int) -> int | None:
-    """Elements between channels that are numbered over all groups; None if that varies."""
-    is_flat = groups == 1 or channels.group_stride == count * channels.stride
-    return channels.stride if is_flat else None
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from convir.analysis.refusal import Refusal
@@ -71,7 +70,7 @@ def kernels(
         "images": problem.images.value,  # Of the code, not of a launch.
         "groups": contraction.groups,
     }
-    plan = launch_reduction(
+    return launch_reduction(
         "simt_wgrad/kernel.cuh",
         "SimtWgrad",
         problem,
@@ -82,6 +81,5 @@ def kernels(
         owners(problem, config),
         config.resident,
         shape.sums * 4,
+        blocks_meet=False,
     )
-    # No block waits for another: the last one adds up.
-    return replace(plan, kernels=tuple(replace(k, is_cooperative=False) for k in plan.kernels))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from convir.analysis.refusal import Refusal
 from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
+from convir.lowering.kernels.cuda.prediction.fastest import fastest
 from convir.lowering.kernels.cuda.prediction.overlap import launched, overlap
 from convir.lowering.kernels.cuda.prediction.traffic import Traffic, traffic_of
 from convir.lowering.kernels.cuda.registers import WARP
@@ -158,19 +159,14 @@ def plan(
     if isinstance(found, Refusal):
         return found
     problem, widest = found
-    refused: Refusal | None = None
-    legal: list[tuple[float, SimtWgradConfig]] = []
-    for config in _shapes(problem, widest):
-        reason = refusal(problem, widest, config, target)
-        if reason is None:
-            time = time_of(work_of(problem, config, epilogue, target), target)
-            legal.append((time, config))
-        else:
-            refused = reason
-    if not legal:
-        return refused or Refusal("no config is legal")
-    legal.sort(key=lambda each: each[0])
-    return tuple(config for _, config in legal[:FEW])
+
+    def judged(config: SimtWgradConfig) -> float | Refusal:
+        refused = refusal(problem, widest, config, target)
+        if refused is not None:
+            return refused
+        return time_of(work_of(problem, config, epilogue, target), target)
+
+    return fastest(_shapes(problem, widest), judged, FEW)
 
 
 def _shapes(problem: DirectProblem, widest: int) -> Iterator[SimtWgradConfig]:
