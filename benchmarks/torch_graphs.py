@@ -2,15 +2,16 @@
 
     python benchmarks/torch_graphs.py [--device cuda] [--dtypes float16] [--batches 1,32]
         [--threads 1,2] [--peers reduce-overhead,max-autotune] [--limit SECONDS]
-        [--first-limit SECONDS] [--seconds SECONDS] [--json FILE] [NAME…]
+        [--first-limit SECONDS] [--seconds SECONDS] [--ahead PROCESSES] [--json FILE] [NAME…]
 
 Inductor freezes parameters, cuDNN is autotuned, TF32 is off. A row has milliseconds of a call of
 each (the median, in turns on one input), seconds of the first call (the caches of Inductor and
-convir on disk are empty), the largest error against eager mode in f32 over the largest value, and
-the share of calls on convir. On a GPU calls lie between events, and L2 is overwritten before each;
-`host_ms` is what one costs the host while the GPU is idle. A peer whose first call takes longer
-than `--first-limit` is left out of its row; after `--limit` no further row begins. The JSON file is
-written after each row.
+convir on disk are empty; with `--ahead` that many processes fill them before the first row, and
+`warm_first_s` stands for `first_s`), the largest error against eager mode in f32 over the largest
+value, and the share of calls on convir. On a GPU calls lie between events, and L2 is overwritten
+before each; `host_ms` is what one costs the host while the GPU is idle. A peer whose first call
+takes longer than `--first-limit` is left out of its row; after `--limit` no further row begins. The
+JSON file is written after each row.
 """
 
 from __future__ import annotations
@@ -23,10 +24,12 @@ import sys
 import tempfile
 import time
 import warnings
-from contextlib import contextmanager
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from math import exp, inf, log
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, cast
@@ -135,8 +138,40 @@ class Case:
         return f"{self.name} {self.dtype} n{self.batch}{on}"
 
 
-def measured(case: Case, peers: list[str], seconds: float, first_seconds: float) -> dict[str, Any]:
-    """The row of one network."""
+def configure(*, caches: bool) -> None:
+    """PyTorch's settings of every run, with or without Inductor's caches."""
+    warnings.filterwarnings("ignore")
+    inductor: Any = import_module("torch._inductor.config")
+    inductor.freezing, inductor.force_disable_caches = True, not caches
+    torch.backends.cudnn.benchmark = True
+    torch.backends.cudnn.allow_tf32 = False
+
+
+def fill_caches(case: Case, peers: list[str]) -> None:
+    """Call a network once through each compiler, for what they keep on disk."""
+    configure(caches=True)
+    torch.set_num_threads(case.threads)
+    model, x = prepared(case.name, case.batch, case.device, getattr(torch, case.dtype))
+    with torch.no_grad():
+        for peer in peers:
+            if peer != EAGER:
+                torch._dynamo.reset()  # pyright: ignore[reportPrivateUsage]
+                compiled_with(peer, model)(x)
+
+
+def fill_ahead(cases: Sequence[Case], peers: list[str], processes: int) -> None:
+    """Fill the caches for all rows, several at once; a row that fails does so again later."""
+    with ProcessPoolExecutor(processes, get_context("spawn"), max_tasks_per_child=1) as pool:
+        for made in [pool.submit(fill_caches, case, peers) for case in cases]:
+            if error := made.exception():
+                print(f"ahead: {type(error).__name__}: {error}"[:200], file=sys.stderr)
+
+
+def measured(
+    case: Case, peers: list[str], seconds: float, first_seconds: float, *, filled: bool
+) -> dict[str, Any]:
+    """The row of one network, with caches that are filled or empty."""
+    first = "warm_first_s" if filled else "first_s"
     torch.set_num_threads(case.threads)
     exact_model, exact_x = prepared(case.name, case.batch, case.device, torch.float32)
     model, x = prepared(case.name, case.batch, case.device, getattr(torch, case.dtype))
@@ -149,12 +184,12 @@ def measured(case: Case, peers: list[str], seconds: float, first_seconds: float)
             torch._dynamo.reset()  # pyright: ignore[reportPrivateUsage]
             before = len(reports())
             try:
-                with empty_caches(), at_most(first_seconds):
+                with nullcontext() if filled else empty_caches(), at_most(first_seconds):
                     start = time.perf_counter()
                     function = compiled_with(peer, model)
                     got = function(x)
                     finish(case.device)
-                    row[f"{peer}_first_s"] = round(time.perf_counter() - start, 2)
+                    row[f"{peer}_{first}"] = round(time.perf_counter() - start, 2)
             except (Exception, OutOfTimeError) as error:
                 row[f"{peer}_failure"] = f"{type(error).__name__}: {error}"[:200]
                 continue
@@ -230,7 +265,9 @@ def ratio(row: Mapping[str, Any], peers: list[str]) -> float | None:
 def said(row: Mapping[str, Any], peers: list[str]) -> str:
     """A row as a line."""
     times = ", ".join(f"{peer} {row.get(f'{peer}_ms', '-')}" for peer in peers)
-    firsts = ", ".join(f"{row.get(f'{peer}_first_s', '-')}" for peer in peers)
+    firsts = ", ".join(
+        f"{row.get(f'{peer}_first_s', row.get(f'{peer}_warm_first_s', '-'))}" for peer in peers
+    )
     found = f"{row['ratio']:.2f}" if row["ratio"] else "-"
     wrong = row.get(f"{OURS}_error", row.get(f"{OURS}_failure", "-"))
     return f"{times} ms; ratio {found}; first calls {firsts} s; our error {wrong}"
@@ -263,16 +300,13 @@ def main() -> int:
     parser.add_argument("--limit", type=float, default=inf, help="seconds of all rows")
     parser.add_argument("--first-limit", type=float, default=120, help="seconds of a first call")
     parser.add_argument("--seconds", type=float, default=1, help="of timed calls of each")
+    parser.add_argument("--ahead", type=int, metavar="PROCESSES", help="fill the caches before")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     unknown = [name for name in options.names if name not in NETWORKS]
     if unknown:
         parser.error(f"there is no {', '.join(unknown)}; there are {', '.join(NETWORKS)}")
-    warnings.filterwarnings("ignore")
-    inductor: Any = import_module("torch._inductor.config")
-    inductor.freezing, inductor.force_disable_caches = True, True
-    torch.backends.cudnn.benchmark = True
-    torch.backends.cudnn.allow_tf32 = False
+    configure(caches=bool(options.ahead))
     on_gpu = options.device == "cuda"
     given = options.peers or ("reduce-overhead,max-autotune" if on_gpu else "default")
     peers = [EAGER, *given.split(","), OURS]
@@ -284,12 +318,17 @@ def main() -> int:
         "command": " ".join(("python benchmarks/torch_graphs.py", *sys.argv[1:])),
     }
     rows: list[dict[str, Any]] = []
+    asked = cases(options)
     end = time.perf_counter() + options.limit
-    for case in cases(options):
+    if options.ahead:
+        fill_ahead(asked, peers, options.ahead)
+    for case in asked:
         if time.perf_counter() > end:
             print(f"no time is left for {case} and what follows")
             break
-        row = measured(case, peers, options.seconds, options.first_limit)
+        row = measured(
+            case, peers, options.seconds, options.first_limit, filled=bool(options.ahead)
+        )
         rows.append(row)
         print(f"{case}: {said(row, peers)}", flush=True)
         if options.json:
