@@ -272,6 +272,7 @@ struct Kernel {
       mma::Mainloop<kStages> mainloop(full);
       // Loops that the compiler knows more of than of one over all steps.
       const int steps = kSplits == 1 ? kChunksK : steps_of(phase);
+#pragma unroll 1
       for (int i = 0; i < (kSplits == 1 ? phase.taps : 1); ++i) {
         for (int step = 0; step < steps; ++step) {
           // All of a chunk even if its input channels end before: a branch here makes the compiler

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from contraction_readings import dgrad_line, reading, readings
+from conv_lines import NWC
 from cuda_contractions import refusal_of_text
 from gpu import nvrtc_or_skip
 from hypothesis import assume, given, settings
@@ -21,7 +22,8 @@ from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import Sm90ImplicitG
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.family import SM90_IMPLICIT_GEMM
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import problem_of, sliding_maps
 from convir.lowering.kernels.target import DEFAULT_TARGET, target_of
-from convir.runtime.cuda.toolchain.compile import kernel_usage
+from convir.runtime.cuda.toolchain.compile import compile_cubin, kernel_usage
+from convir.runtime.cuda.toolchain.cubin import executed
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -212,6 +214,20 @@ def test_kernels_compile_without_spills(line: str, config: str) -> None:
     assert not isinstance(plan, Refusal), plan.reason
     (launch,) = plan.kernels
     assert not kernel_usage(launch.source, DEFAULT_TARGET.arch)[launch.symbol].spill_bytes
+
+
+def test_code_does_not_grow_with_taps() -> None:
+    nvrtc_or_skip()
+
+    def code_bytes(taps: int) -> int:
+        found = reading(f"convfp16 -n 4 -c 512 -W 256 -k 64 -x {taps} -q 1 -F 1 {NWC}")
+        config = config_of("128x64 4 cooperative 64")
+        plan = wgmma.kernels(found.contraction, found.epilogue, config, DEFAULT_TARGET)
+        assert not isinstance(plan, Refusal), plan.reason
+        (launch,) = plan.kernels
+        return len(executed(compile_cubin(launch.source, DEFAULT_TARGET.arch)))
+
+    assert code_bytes(5) < 1.1 * code_bytes(3)
 
 
 def test_maps_do_not_walk_backwards() -> None:
