@@ -73,6 +73,7 @@ PACKAGED: Sequence[tuple[str, str, str, Callable[[], Inputs]]] = (
     ("pp-ocr cls", "rapidocr_onnxruntime", "models/ch_ppocr_mobile_v2.0_cls_infer.onnx",
      partial(normal, (1, 3, 48, 192))),
     ("silero-vad", "silero_vad", "data/silero_vad_16k_op15.onnx", _frame_of_speech),
+    ("silero-vad if", "silero_vad", "data/silero_vad.onnx", _frame_of_speech),
     ("magika", "magika", "models/standard_v3_3/model.onnx", _bytes_of_a_file),
     ("basic-pitch", "basic_pitch", "saved_models/icassp_2022/nmp.onnx",
      partial(normal, (1, 43844, 1))),

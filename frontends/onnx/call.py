@@ -14,7 +14,7 @@ from convir.dialects.address_space import MAX_RANK
 from convir.frontends.elements import INLINE_ELEMENTS, constant, element_type_of_array
 from convir.frontends.emitter import element_of, shape_of
 from convir.frontends.onnx.digests import Digests
-from convir.frontends.onnx.errors import NodeError, OnnxError
+from convir.frontends.onnx.errors import MisfitError, NodeError, OnnxError
 from convir.frontends.scalar_functions import converted
 
 if TYPE_CHECKING:
@@ -74,6 +74,8 @@ class Graph:
     """How tensors of reals are quantised without becoming reals, by name."""
     inlined: int = 0
     """How many nodes of subgraphs were put in their place."""
+    has_dead_ops: bool = False
+    """Whether ops of a branch that nothing can run are left."""
     lost: set[str] = field(default_factory=set[str])
     """What nodes that are refused would give, and all that depends on it."""
 
@@ -182,6 +184,10 @@ class Call:
         """An error that names the node."""
         return NodeError(self.graph.model.file, self.node.label, self.node.op, message)
 
+    def misfit(self, message: str) -> MisfitError:
+        """The error of inputs whose shapes the operator is not about."""
+        return MisfitError(self.graph.model.file, self.node.label, self.node.op, message)
+
     def converted(self, value: SSAValue, element: AnyFloat) -> SSAValue:
         """A tensor of floats with elements of any float type, rounded at most once."""
         if element_of(value) == element:
@@ -244,7 +250,7 @@ class Call:
             OnnxError: it has another one.
         """
         if shape_of(value) != tuple(shape):
-            raise self.error(f"{what} has the shape {list(shape_of(value))}, not {list(shape)}")
+            raise self.misfit(f"{what} has the shape {list(shape_of(value))}, not {list(shape)}")
         return value
 
     def check_rank(self, value: SSAValue, least: int) -> None:
@@ -254,7 +260,7 @@ class Call:
             OnnxError: it has fewer.
         """
         if len(shape_of(value)) < least:
-            raise self.error(f"takes {least} dimensions or more, not {list(shape_of(value))}")
+            raise self.misfit(f"takes {least} dimensions or more, not {list(shape_of(value))}")
 
     def known(self, position: int, what: str) -> Array:
         """An input that must be a constant.
@@ -361,7 +367,7 @@ class Call:
             OnnxError: it has no such dimension.
         """
         if not -rank <= axis < rank:
-            raise self.error(f"a tensor of rank {rank} has no axis {axis}")
+            raise self.misfit(f"a tensor of rank {rank} has no axis {axis}")
         return axis % rank
 
     def axes(self, axes: Iterable[int], rank: int) -> list[int]:

@@ -1,20 +1,23 @@
 """If and Loop, as far as a model says at import what they do: their subgraphs, put in their place.
 
 An If with a constant condition is one of its branches; any other one is both of them, and a choice
-between their results. A Loop is its body so many times in a row, for which its trip count and what
-its body says of going on must be constants.
+between their results. A branch that nothing can run on inputs of these shapes has no results, and
+where it is chosen they are NaN. A Loop is its body so many times in a row, for which its trip count
+and what its body says of going on must be constants.
 """
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from xdsl.dialects import arith, tensor
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import AnyFloat, TensorType
 
 from convir.frontends.emitter import element_of, shape_of
+from convir.frontends.onnx.errors import Refusals
 from convir.frontends.onnx.model import Subgraph
 
 if TYPE_CHECKING:
@@ -22,10 +25,13 @@ if TYPE_CHECKING:
 
     from xdsl.ir import SSAValue
 
+    from convir.frontends.emitter import ScalarBuilder
     from convir.frontends.onnx.call import Call, Graph
     from convir.frontends.onnx.model import Node
 
-    Import = Callable[[Sequence[Node]], None]
+    Import = Callable[[Sequence[Node], Refusals], None]
+
+LOG = logging.getLogger(__name__)
 
 MAX_NODES = 1 << 14
 """Of all subgraphs that are put in their place, those of every trip of a loop."""
@@ -36,46 +42,90 @@ def is_control(node: Node) -> bool:
     return not node.domain and node.op in _EXPANSIONS
 
 
-def expand(call: Call, import_nodes: Import) -> None:
+def expand(call: Call, refusals: Refusals, import_nodes: Import) -> None:
     """Import the subgraphs of a node, and call their results what the node calls its own.
+
+    Args:
+        call: the node.
+        refusals: where nodes of the subgraphs that are refused are remembered.
+        import_nodes: appends ops.
 
     Raises:
         OnnxError: the model does not say what the node does.
     """
-    _EXPANSIONS[call.node.op](call, import_nodes)
+    _EXPANSIONS[call.node.op](call, refusals, import_nodes)
     call.refuse_attributes()
 
 
-def _if(call: Call, import_nodes: Import) -> None:
+def _if(call: Call, refusals: Refusals, import_nodes: Import) -> None:
     branches = [_subgraph(call, f"{name}_branch") for name in ("then", "else")]
     if call.is_known(0):
         chosen = branches[0 if call.known_scalar(0, "the condition") else 1]
-        results = _inlined(call, chosen, "branch", {}, import_nodes)
+        results = _inlined(call, chosen, "branch", {}, refusals, import_nodes)
         for name, result in zip(call.node.outputs, results, strict=False):
             call.graph.alias(name, result)
         return
     condition = call.emit.reshape(call.input(0), [])
+    found = [Refusals(), Refusals()]
     both = [
-        _inlined(call, branch, f"branch{number}", {}, import_nodes)
-        for number, branch in enumerate(branches)
+        _inlined(call, branch, f"branch{number}", {}, refused, import_nodes)
+        for number, (branch, refused) in enumerate(zip(branches, found, strict=True))
     ]
+    missing = _without_results(call, both, found)
+    for number, refused in enumerate(found):
+        if number != missing:
+            refusals.include(refused)
     for name, *names in zip(call.node.outputs, *both, strict=False):
-        if call.graph.lost & set(names):
+        if call.graph.lost & {one for number, one in enumerate(names) if number != missing}:
             call.graph.lost.add(name)
             continue
-        values = [_value(call, one) for one in names]
-        if values[0].type != values[1].type:
-            types = f"{values[0].type} and {values[1].type}"
-            raise call.error(f"its condition is computed, and its branches give {types}")
-        chosen = call.emit.elementwise(
-            [condition, *values],
-            lambda body, args: body.insert(arith.SelectOp(*args)),
-            element_of(values[0]),
-        )
-        call.graph.define(name, chosen)
+        values = [
+            _value(call, one) if number != missing else None for number, one in enumerate(names)
+        ]
+        call.graph.define(name, _chosen(call, condition, values))
 
 
-def _loop(call: Call, import_nodes: Import) -> None:
+def _without_results(
+    call: Call, both: Sequence[Sequence[str]], found: Sequence[Refusals]
+) -> int | None:
+    """The branch that nothing can run on inputs of these shapes, if the other one gives floats."""
+    graph, messages = call.graph, [refused.messages() for refused in found]
+    if all(messages) or not any(messages):
+        return None
+    missing = 0 if messages[0] else 1
+    results = both[1 - missing]
+    if not found[missing].are_misfits or graph.lost & set(results):
+        return None
+    if not all(isinstance(element_of(_value(call, name)), AnyFloat) for name in results):
+        return None
+    graph.has_dead_ops = True
+    which = ("then", "else")[missing]
+    reason = "; ".join(messages[missing])
+    LOG.warning("%s: where its %s branch is chosen, it gives NaN: %s", call.node, which, reason)
+    return missing
+
+
+def _chosen(call: Call, condition: SSAValue, values: Sequence[SSAValue | None]) -> SSAValue:
+    """The first value where the condition holds, else the second; NaN in the place of none."""
+    types = [value.type for value in values if value is not None]
+    if types[0] != types[-1]:
+        message = f"its condition is computed, and its branches give {types[0]} and {types[-1]}"
+        raise call.error(message)
+    given = [value for value in values if value is not None]
+    element = element_of(given[0])
+
+    def body(scalars: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
+        rest = iter(args[1:])
+        either = [
+            scalars.number(float("nan"), element) if value is None else next(rest)
+            for value in values
+        ]
+        return scalars.insert(arith.SelectOp(args[0], *either))
+
+    return call.emit.elementwise([condition, *given], body, element)
+
+
+def _loop(call: Call, refusals: Refusals, import_nodes: Import) -> None:
     body, graph = _subgraph(call, "body"), call.graph
     trips = int(call.known_scalar(0, "the trip count")) if call.has(0) else None
     goes_on = call.known_scalar(1, "the condition") if call.has(1) else True
@@ -87,7 +137,7 @@ def _loop(call: Call, import_nodes: Import) -> None:
         counter, flag = (f"{call.node.outputs[0]}/{prefix} {name}" for name in ("number", "on"))
         graph.constants[counter], graph.constants[flag] = np.array(trip, np.int64), np.array(True)
         given = dict(zip(body.inputs, [counter, flag, *states], strict=False))
-        condition, *results = _inlined(call, body, prefix, given, import_nodes)
+        condition, *results = _inlined(call, body, prefix, given, refusals, import_nodes)
         if graph.lost & {condition, *results}:
             graph.lost.update(call.node.outputs)
             return
@@ -141,7 +191,12 @@ def _value(call: Call, name: str) -> SSAValue:
 
 
 def _inlined(
-    call: Call, subgraph: Subgraph, prefix: str, given: Mapping[str, str], import_nodes: Import
+    call: Call,
+    subgraph: Subgraph,
+    prefix: str,
+    given: Mapping[str, str],
+    refusals: Refusals,
+    import_nodes: Import,
 ) -> list[str]:
     """Import a subgraph, and return what its outputs are called.
 
@@ -150,6 +205,7 @@ def _inlined(
         subgraph: of the node.
         prefix: of the names of all that the subgraph defines, behind that of the node.
         given: what its inputs are called in the graph around it.
+        refusals: where nodes that are refused are remembered.
         import_nodes: appends ops.
     """
     graph: Graph = call.graph
@@ -164,7 +220,7 @@ def _inlined(
     for name, array in subgraph.constants.items():
         graph.constants[names[name]] = array
     graph.announce(nodes, outputs)
-    import_nodes(nodes)
+    import_nodes(nodes, refusals)
     return outputs
 
 
@@ -190,4 +246,4 @@ def _renamed_around(subgraph: Subgraph, names: Mapping[str, str]) -> Subgraph:
     return replace(subgraph, nodes=nodes, outputs=outputs)
 
 
-_EXPANSIONS: Mapping[str, Callable[[Call, Import], None]] = {"If": _if, "Loop": _loop}
+_EXPANSIONS: Mapping[str, Callable[[Call, Refusals, Import], None]] = {"If": _if, "Loop": _loop}

@@ -32,17 +32,31 @@ class NodeError(OnnxError):
         self.label, self.op, self.reason = label, op, reason
 
 
+class MisfitError(NodeError):
+    """A node whose inputs have shapes that its operator is not about: nothing can run it."""
+
+
 class Refusals:
     """The nodes of a model that cannot be imported, in the order of the graph."""
 
     def __init__(self) -> None:
         self._labels: dict[tuple[str, str], list[str]] = {}
+        self.are_misfits = True
+        """Whether nothing can run any of them, so that no support is missing."""
 
     def add(self, error: NodeError) -> None:
         """Remember one."""
+        self.are_misfits &= isinstance(error, MisfitError)
         labels = self._labels.setdefault((error.op, error.reason), [])
         if error.label not in labels:
             labels.append(error.label)
+
+    def include(self, others: Refusals) -> None:
+        """Remember what others are about."""
+        self.are_misfits &= others.are_misfits
+        for key, labels in others._labels.items():
+            mine = self._labels.setdefault(key, [])
+            mine += [label for label in labels if label not in mine]
 
     def messages(self) -> list[str]:
         """A message for each operator and reason, with all nodes that it is about."""

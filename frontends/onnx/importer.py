@@ -138,7 +138,7 @@ def _imported(model: Model, shapes: Mapping[str, Sequence[int]]) -> ModuleOp:
     returned.location = file
     block.add_op(returned)
     erase_dead_reshapes(block)
-    if graph.requantise:
+    if graph.requantise or graph.has_dead_ops:
         erase_dead_ops(block)
     function.update_function_type()
     inputs, outputs = ([port.name for port in ends] for ends in (model.inputs, model.outputs))
@@ -218,7 +218,7 @@ def _import_node(graph: Graph, node: Node, refusals: Refusals) -> None:
         graph.constants.update(zip(node.outputs, known, strict=False))
         return
     if is_control(node):
-        expand(call, lambda nodes: _import_nodes(graph, nodes, refusals))
+        expand(call, refusals, lambda nodes, refused: _import_nodes(graph, nodes, refused))
         return
     results = _results(_operator(call), call)
     call.refuse_attributes()
@@ -234,7 +234,7 @@ def _results(operator: Operator, call: Call) -> Sequence[SSAValue]:
     try:
         return operator(call)
     except ValueError as error:
-        raise call.error(str(error)) from error
+        raise call.misfit(str(error)) from error
 
 
 def _shape(graph: Graph, name: str) -> tuple[int, ...] | None:

@@ -114,6 +114,50 @@ def test_branches_of_two_shapes_have_no_choice() -> None:
         import_model(model(nodes, ["y"], bound=np.array(0, np.float32)))
 
 
+IMPOSSIBLE = subgraph([node("Sin", ["x"], ["t"]), node("Squeeze", ["t", "first"], ["u"])], ["u"])
+"""Two rows cannot be squeezed."""
+
+
+def either(branch: Any, other: Any) -> Any:
+    """A model that leaves open how many rows there are, and which of two branches is run."""
+    nodes = [
+        node("ReduceMax", ["x"], ["most"], keepdims=0),
+        node("Greater", ["most", "bound"], ["is_so"]),
+        node("If", ["is_so"], ["y"], then_branch=branch, else_branch=other, name="choice"),
+    ]
+    made = model(nodes, ["y"], bound=np.array(0, np.float32), first=np.array([0]), w=X + 1)
+    made.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "rows"
+    return made
+
+
+@pytest.mark.parametrize("is_then", [False, True])
+def test_a_branch_that_nothing_can_run(is_then: bool, caplog: pytest.LogCaptureFixture) -> None:
+    branches = (THEN, IMPOSSIBLE) if is_then else (IMPOSSIBLE, THEN)
+    made = either(*branches)
+    compiled: Any = convir_compile(made, device="host", shapes=[X.shape])
+    assert f"its {'else' if is_then else 'then'} branch is chosen, it gives NaN" in caplog.text
+    chosen, other = (X, X - 9) if is_then else (X - 9, X)
+    (wanted,) = onnxruntime_results(made, {"x": chosen})
+    np.testing.assert_array_equal(compiled(chosen), wanted)
+    assert np.isnan(compiled(other)).all()
+    ops = [op.name for op in import_model(made, shapes=[X.shape]).walk()]
+    assert "math.sin" not in ops
+
+
+def test_branches_that_are_refused() -> None:
+    integers = subgraph([node("Cast", ["x"], ["i"], to=INT64)], ["i"])
+    unknown = subgraph([node("Det", ["x"], ["d"], name="det")], ["d"])
+    for other in (IMPOSSIBLE, integers):
+        with pytest.raises(OnnxError, match=r"\(Squeeze\): axes \[0\] of \[2, 3\] are not all"):
+            import_model(either(IMPOSSIBLE, other), shapes=[X.shape])
+    with pytest.raises(
+        OnnxError, match=r"^[^\n]*'det' \(Det\): the operator Det is not supported$"
+    ):
+        import_model(either(THEN, unknown), shapes=[X.shape])
+    with pytest.raises(OnnxError, match=r"Squeeze.*\n.*'det' \(Det\)"):
+        import_model(either(IMPOSSIBLE, unknown), shapes=[X.shape])
+
+
 STEP = subgraph(
     [
         node("Cast", ["number"], ["number_f"], to=FLOAT),

@@ -58,7 +58,7 @@ def forward(call: Call, x: SSAValue, w: SSAValue) -> tuple[tuple[int, ...], Geom
         raise call.error(f"'kernel_shape' is {list(kernel_shape)}, its filter has {list(taps)}")
     if shape_of(x)[1] != shape_of(w)[1] * groups or shape_of(w)[0] % groups:
         message = f"filter {list(shape_of(w))} with {groups} groups does not fit the input's "
-        raise call.error(f"{message}{shape_of(x)[1]} channels")
+        raise call.misfit(f"{message}{shape_of(x)[1]} channels")
     windows = windows_of(call, spatial, taps)
     sizes = [window.output_size(size) for window, size in zip(windows, spatial, strict=True)]
     shape = (shape_of(x)[0], shape_of(w)[0], *sizes)
@@ -71,7 +71,7 @@ def _conv_transpose(call: Call) -> Sequence[SSAValue]:
     rank, groups = _checked_rank(call, x, w), call.count("group", 1)
     if shape_of(x)[1] != shape_of(w)[0] or shape_of(w)[0] % groups:
         message = f"filter {list(shape_of(w))} with {groups} groups does not fit the input's "
-        raise call.error(f"{message}{shape_of(x)[1]} channels")
+        raise call.misfit(f"{message}{shape_of(x)[1]} channels")
     spreads = _spreads(call, shape_of(x)[2:], shape_of(w)[2:])
     channels = shape_of(w)[1] * groups
     shape = (shape_of(x)[0], channels, *(spread.computed for spread in spreads))

@@ -112,7 +112,7 @@ def _recurrent(
     emit, count, has_cell = call.emit, len(reversed_), len(defaults) == 3
     for value in (x, w, r):
         if len(shape_of(value)) != 3:
-            raise call.error(f"its inputs are of 3 dimensions, not {list(shape_of(value))}")
+            raise call.misfit(f"its inputs are of 3 dimensions, not {list(shape_of(value))}")
     x = emit.transpose(x, [1, 0, 2]) if batch_first else x
     steps, batch, inputs = shape_of(x)
     units = call.count("hidden_size", shape_of(r)[2])

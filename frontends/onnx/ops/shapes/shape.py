@@ -50,7 +50,7 @@ def _reshape(call: Call) -> Sequence[SSAValue]:
         wanted = call.known_integers(1, "the shape")
     keeps_zeros = bool(call.attribute("allowzero", 0))
     if not keeps_zeros and any(n == 0 for n in wanted[len(have) :]):
-        raise call.error(f"its shape {list(wanted)} keeps a size that {list(have)} does not have")
+        raise call.misfit(f"its shape {list(wanted)} keeps a size that {list(have)} does not have")
     shape = [have[d] if n == 0 and not keeps_zeros else int(n) for d, n in enumerate(wanted)]
     if -1 in shape:
         rest = prod(n for n in shape if n != -1)
@@ -70,7 +70,7 @@ def _transpose(call: Call) -> Sequence[SSAValue]:
     axes = range(len(shape_of(x)))
     order = call.integers("perm", axes[::-1])
     if sorted(order) != list(axes):
-        raise call.error(f"'perm' {list(order)} is not an order of {len(axes)} axes")
+        raise call.misfit(f"'perm' {list(order)} is not an order of {len(axes)} axes")
     return [call.emit.transpose(x, order)]
 
 
@@ -88,7 +88,7 @@ def _squeeze(call: Call) -> Sequence[SSAValue]:
     axes = _axes(call, [dim for dim, size in enumerate(shape) if size == 1]) or []
     axes = call.axes(axes, len(shape))
     if any(shape[axis] != 1 for axis in axes):
-        raise call.error(f"axes {axes} of {list(shape)} are not all of size 1")
+        raise call.misfit(f"axes {axes} of {list(shape)} are not all of size 1")
     return [call.emit.reshape(x, [n for d, n in enumerate(shape) if d not in axes])]
 
 
@@ -112,7 +112,7 @@ def _concat(call: Call) -> Sequence[SSAValue]:
         if others != [n for d, n in enumerate(shape) if d != axis] or element_of(
             part
         ) != element_of(parts[0]):
-            raise call.error(f"{parts[0].type} and {part.type} differ beside axis {axis}")
+            raise call.misfit(f"{parts[0].type} and {part.type} differ beside axis {axis}")
     if len(parts) == 1:
         return parts
     shape[axis] = sum(shape_of(part)[axis] for part in parts)
@@ -134,7 +134,7 @@ def _split(call: Call) -> Sequence[SSAValue]:
         part = -(-shape[axis] // count)
         sizes = [part] * (count - 1) + [shape[axis] - part * (count - 1)]
     if sum(sizes) != shape[axis]:
-        raise call.error(f"the sizes {list(sizes)} do not make up {shape[axis]}")
+        raise call.misfit(f"the sizes {list(sizes)} do not make up {shape[axis]}")
     parts: list[SSAValue] = []
     offsets = [0] * len(shape)
     for size in sizes:
