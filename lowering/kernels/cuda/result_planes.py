@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 MOST_ELEMENTS = 8
 """Of an access: 16 bytes of 16-bit types."""
-STORES_BOXES = False
-"""Whether TMA stores boxes of planes. Such kernels compile; none was run on a GPU yet."""
 PLANES_WITH_OPERANDS = Refusal(
     "its epilogue reads operands beside planes of C: no such kernel was run on a GPU yet"
 )
@@ -91,7 +89,7 @@ def planes_of(
         outer += [batch.out_stride] if batch.size > 1 else []
         width = gcd(width, run, phase.out_offset, *outer)
         is_whole = is_whole and run * batch.size == phase.pixels and run % BOX_ROWS == 0
-    boxes = STORES_BOXES and is_whole and width == MOST_ELEMENTS
+    boxes = is_whole and width == MOST_ELEMENTS
     return ResultPlanes(channel_stride, width, line=line, lines=1 if boxes else 0)
 
 

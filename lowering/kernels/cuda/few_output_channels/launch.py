@@ -33,10 +33,6 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.cuda.launch import KernelPlan
     from convir.lowering.kernels.target import Target
 
-STORES_PLANES = False
-"""Whether results whose channels are planes are stored. Such kernels compile; none was run on a GPU
-yet."""
-
 STEP = 16
 """Channels of A of a matrix instruction, and output pixels of one."""
 
@@ -89,8 +85,6 @@ def runs_of(problem: DirectProblem) -> Runs | Refusal:
         return Refusal("it is not a dense convolution to a few channels")
     if spec.in_channels % STEP != 0 or problem.taps > MOST_TAPS:
         return Refusal(f"it reduces {spec.in_channels} channels and {problem.taps} taps")
-    if spec.c.stride != 1 and not STORES_PLANES:
-        return Refusal("channels of C are planes: no such kernel was run on a GPU yet")
     if any(s % VECTOR for s in (problem.a_image, problem.rows.a_stride, problem.cols.a_stride)):
         return Refusal("pixels are not aligned to 16 bytes")
     neighbour = spec.out_channels if spec.c.stride == 1 else 1

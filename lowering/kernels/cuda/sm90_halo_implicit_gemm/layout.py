@@ -8,7 +8,6 @@ from math import gcd, prod
 from typing import TYPE_CHECKING
 
 from convir.analysis.refusal import Refusal
-from convir.lowering.kernels.cuda import result_planes
 from convir.lowering.kernels.cuda.result_planes import MOST_ELEMENTS, NO_PLANES, ResultPlanes
 from convir.lowering.kernels.cuda.sm90_halo_implicit_gemm.config import (
     INSTRUCTION_ROWS,
@@ -183,7 +182,7 @@ def planes_of(problem: HaloProblem, config: HaloConfig) -> ResultPlanes:
     offsets = [offset for _, offset in problem.phases[::step]]
     run = gcd(run * step, problem.channel_stride, *problem.strides[1:], *offsets) // step
     steps = (problem.channel_stride, *problem.strides[1:], *offsets)
-    has_boxes = result_planes.STORES_BOXES and config.is_patch and len(problem.phases) == 1
+    has_boxes = config.is_patch and len(problem.phases) == 1
     has_boxes = has_boxes and not any(stride % MOST_ELEMENTS for stride in steps)
     lines = BOX_LINES if has_boxes else 0
     return ResultPlanes(problem.channel_stride, run, pairs, lines=lines)

@@ -13,7 +13,6 @@ from gpu import nvrtc_or_skip
 
 from convir.analysis.refusal import Refusal
 from convir.dialects.context import read_module
-from convir.lowering.kernels.cuda import result_planes
 from convir.lowering.kernels.cuda.epilogue_operands import linear_operands, operands_source
 from convir.lowering.kernels.cuda.launch import TensorMap
 from convir.lowering.kernels.cuda.result_planes import NO_PLANES
@@ -127,31 +126,21 @@ def place_in_planes(channel: int, row: int) -> int:
         ("-n 2 -c 64 -k 32 -y 2 -x 2 -u 2 -v 2 -H 16 -W 32 " + DGRAD, 0),
     ],
 )
-def test_whole_images_are_stored_in_boxes(
-    line: str, lines: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert gemm_problem(line).planes.lines == 0
-    monkeypatch.setattr(result_planes, "STORES_BOXES", True)
+def test_whole_images_are_stored_in_boxes(line: str, lines: int) -> None:
     assert gemm_problem(line).planes.lines == lines
 
 
 @pytest.mark.parametrize(("width", "lines"), [(24, 2), (28, 0)])
-def test_lines_of_patches_are_stored_in_boxes(
-    width: int, lines: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lines_of_patches_are_stored_in_boxes(width: int, lines: int) -> None:
     """Rows of C have to be multiples of 16 bytes."""
-    monkeypatch.setattr(result_planes, "STORES_BOXES", True)
     problem = halo_problem(f"{THREE} -H 9 -W {width} {FPROP}")
     config = config_of("8x8 chunk=64 columns=64 stages=2 consumers=2 store=64")
     assert layout.planes_of(problem, config).lines == lines
 
 
 @pytest.mark.parametrize("family", ["sm90_implicit_gemm", "sm90_halo_implicit_gemm"])
-def test_kernels_that_store_boxes_compile(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_that_store_boxes_compile(family: str) -> None:
     nvrtc_or_skip()
-    monkeypatch.setattr(result_planes, "STORES_BOXES", True)
-    for read in (gemm.sm90_problem, halo.halo_problem):
-        read.cache_clear()
     found = reading(f"convfp16 {THREE} -H 16 -W 24 {FPROP}")
     configs = folders()[family].candidates(found.problem, DEFAULT_TARGET)
     assert not isinstance(configs, Refusal), configs.reason
@@ -164,9 +153,6 @@ def test_kernels_that_store_boxes_compile(family: str, monkeypatch: pytest.Monke
     assert of_c.box[0] * 2 == (of_c.swizzle or 16)
     usage = kernel_usage(kernel.source, DEFAULT_TARGET.arch)[kernel.symbol]
     assert usage.spill_bytes == 0
-    # What is read of a problem is kept.
-    for read in (gemm.sm90_problem, halo.halo_problem):
-        read.cache_clear()
 
 
 @pytest.mark.parametrize("lines", [1, 2])
