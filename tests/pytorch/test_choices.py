@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -126,6 +128,28 @@ def test_the_worst_sitting_counts(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_sittings_that_disagree_are_held_again(monkeypatch: pytest.MonkeyPatch) -> None:
     choice, count = sittings(monkeypatch, [40, 12, 12, 12])
     assert (choice.pytorch_us, choice.steady, count) == (pytest.approx(12), True, 6)
+
+
+@pytest.mark.parametrize(
+    ("searches", "takes", "held"),
+    [((12, 12), True, 2), ((10.2, 12), False, 1), ((12, 9), False, 2)],
+)
+def test_searches_of_cudnn_that_found_a_better_plan(
+    monkeypatch: pytest.MonkeyPatch, searches: tuple[float, ...], takes: bool, held: int
+) -> None:
+    """On a GPU another search, in a thread of its own, may give back what the first would take."""
+    found = iter(searches)
+    monkeypatch.setattr(timing, "gpu_seconds", lambda call: 1e-6 * call())  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    monkeypatch.setattr(timing, "_alone", lambda _: nullcontext())  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    monkeypatch.setattr(timing, "_in_new_thread", lambda *_: [10.0, next(found)])  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    with convir.pytorch.enabled(measure=False):
+        F.conv2d(X, W)
+        (row,) = rows.known_rows()
+    signature = dataclasses.replace(row.signature, device="cuda:0")
+    choice = compared(signature, {"": lambda: 10.0}, lambda: 14.0)
+    assert choice.takes == takes
+    assert choice.pytorch_us == min(searches[:held])
+    assert next(found, None) == (searches[held] if held < len(searches) else None)
 
 
 def test_the_fastest_config_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
