@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from convir.pytorch.comparisons.known import FASTER
 from convir.pytorch.compile.compilation import gpu_index
 from convir.runtime.cache.locks import held
 from convir.runtime.cache.object_cache import cache_folder
@@ -21,10 +22,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from convir.pytorch.signature import Signature
-
-MARGIN = 1.05
-"""How much faster convir's kernel must be measured to be taken: timed again on other tensors, the
-ratio of two kernels differs by a few percent."""
 
 SITTINGS = 3
 """How often both are compared; the comparison that is worst for convir counts."""
@@ -63,7 +60,7 @@ class Choice:
     @property
     def takes(self) -> bool:
         """Whether convir's kernel is faster."""
-        return self.convir_us * MARGIN <= self.pytorch_us
+        return self.convir_us * FASTER <= self.pytorch_us
 
 
 def compared(
