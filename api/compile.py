@@ -23,7 +23,7 @@ from convir.api.arguments import (
     check_values,
 )
 from convir.api.batches import LESS, MORE, PLANNED, Batches
-from convir.api.plans import early_kernels, load_plan, made_for, plan_for, plan_others
+from convir.api.plans import early_kernels, load_plan, made_for, plan_others
 from convir.api.progress import telling
 from convir.api.sources import source_of
 from convir.runtime.cache.entry_fields import FormatError
@@ -380,13 +380,10 @@ class Job:
             program = None
             if plan is None:
                 with early_kernels(self.device) as early:
-                    program = self._build.program(shapes, early and early.start)
+                    program = self._build.program(shapes, early.start)
                     tell("kernels")
-                    plan = plan_for(
-                        self.device,
-                        program,
-                        lambda done, count: tell(f"kernels, {done} of {count}"),
-                        early,
+                    plan = early.plan(
+                        program, lambda done, count: tell(f"kernels, {done} of {count}")
                     )
         if key is not None:
             store_program(key, plan)

@@ -3,7 +3,6 @@ what runs. No plan of one device brings along what another one needs."""
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from convir.analysis.refusal import Refusal
@@ -11,16 +10,18 @@ from convir.runtime.cache.entry_fields import FormatError
 from convir.runtime.devices import HOST
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Sequence
     from typing import TypeAlias
 
+    from convir.runtime.cuda import early_kernels as cuda
     from convir.runtime.cuda.plan import CudaPlan
     from convir.runtime.devices import Device
     from convir.runtime.executable import DeviceProgram
+    from convir.runtime.host import planner as host
     from convir.runtime.host.plan import HostPlan
-    from convir.runtime.host.planner import EarlyKernels
     from convir.runtime.program import Program
 
+    EarlyKernels: TypeAlias = host.EarlyKernels | cuda.EarlyKernels
     Others: TypeAlias = Callable[[int, Callable[[], Program]], DeviceProgram | Refusal]
     """What runs a batch; it is also given what lowers the program for that batch."""
 
@@ -44,48 +45,17 @@ def made_for(device: Device) -> tuple[object, ...]:
     return device.kind, device.gpu_text, toolkit.nvrtc_stamp()
 
 
-@contextmanager
-def early_kernels(device: Device) -> Generator[EarlyKernels | None]:
-    """What compiles kernels for a device while the rest of a program is lowered; until the block
-    ends. None for a GPU."""
-    if device.kind != HOST:
-        yield None
-        return
-    from convir.lowering.kernels.host.target import target  # noqa: PLC0415  (imports LLVM)
-    from convir.runtime.host.planner import EarlyKernels  # noqa: PLC0415  (imports xDSL)
-
-    with EarlyKernels(target()) as early:
-        yield early
-
-
-def plan_for(
-    device: Device,
-    program: Program,
-    told: Callable[[int, int], None] | None = None,
-    early: EarlyKernels | None = None,
-) -> HostPlan | CudaPlan:
-    """The plan of a program, its kernels compiled; for a GPU, none is needed.
-
-    Args:
-        device: what it is for.
-        program: what is planned.
-        told: is told how many kernels are compiled, and of how many.
-        early: those that are compiled already, or meanwhile.
-
-    Raises:
-        PassFailedException: a kernel has no code for the device.
-        CompileError: a toolchain refused generated code.
-        NoGpuError: a part of the CUDA toolkit is missing.
-    """
+def early_kernels(device: Device) -> EarlyKernels:
+    """What compiles kernels for a device while the rest of a program is lowered, and then plans it;
+    until a block ends."""
     if device.kind == HOST:
         from convir.lowering.kernels.host.target import target  # noqa: PLC0415  (imports LLVM)
-        from convir.runtime.host import planner as host_planner  # noqa: PLC0415  (imports xDSL)
+        from convir.runtime.host import planner as host  # noqa: PLC0415  (imports xDSL)
 
-        return host_planner.plan_program(program, target(), early)
-    from convir.runtime.cuda import planner  # noqa: PLC0415  (imports xDSL)
-    from convir.runtime.cuda.code import compiled  # noqa: PLC0415  (imports CuPy)
+        return host.EarlyKernels(target())
+    from convir.runtime.cuda import early_kernels as cuda  # noqa: PLC0415  (imports xDSL and CuPy)
 
-    return compiled(planner.plan_program(program, device.gpu), device.gpu.arch, told)
+    return cuda.EarlyKernels(device.gpu)
 
 
 def load_plan(
@@ -98,7 +68,7 @@ def load_plan(
 
     Args:
         device: what the plan is for.
-        plan: what `plan_for` gave, or the program cache.
+        plan: what `early_kernels` planned, or the program cache.
         program: gives the program that the plan was made from, when somebody asks for it.
         threads: at most so many threads a launch on the host; None for all cores.
 

@@ -9,7 +9,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
 from convir.analysis.refusal import Refusal
+from convir.analysis.structural_keys import once_for_equal_bodies
 from convir.dialects.entry_points import CUDA_KERNELS, installed
+from convir.dialects.kernel import ops as kernel
 from convir.lowering.kernels.cuda.block_diagonal.family import BLOCK_DIAGONAL
 from convir.lowering.kernels.cuda.col2im.family import COL2IM
 from convir.lowering.kernels.cuda.depthwise.family import DEPTHWISE
@@ -43,7 +45,6 @@ from convir.lowering.kernels.ranking import Choice, Prediction, Ranking
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from convir.dialects.kernel import ops as kernel
     from convir.lowering.kernels.cuda.reduction.problem import Rows
     from convir.lowering.kernels.protocol import KernelConfig, KernelFamily, Problem, RowFamily
     from convir.lowering.kernels.target import Target
@@ -128,6 +129,7 @@ def rank_rows(callee: kernel.FuncOp, target: Target) -> Ranking:
     return Ranking.of(found, refused)
 
 
+@once_for_equal_bodies
 def choose_rows(callee: kernel.FuncOp, target: Target) -> Choice | Refusal:
     """The config with the least predicted time, or why no family takes `callee` as passes over
     rows."""
@@ -211,6 +213,13 @@ def plan_kernel(callee: kernel.FuncOp, config: str, target: Target) -> KernelPla
 
     A refusal says why the config does not implement the kernel: it is none, or not legal for it.
     """
+    return _planned(callee, config, target, kernel.ALLOW_TF32 in callee.attributes)
+
+
+@once_for_equal_bodies
+def _planned(
+    callee: kernel.FuncOp, config: str, target: Target, _allow_tf32: bool
+) -> KernelPlan | Refusal:
     family = row_family_of(config)
     if family is not None:
         of_rows = row_launches_of(config, target)

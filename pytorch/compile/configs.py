@@ -66,7 +66,7 @@ def _with_config(
     tunable: Callable[[], tuple[Tunable, TunableKernel] | Refusal],
 ) -> CudaPlan | Refusal:
     """The plan in which the kernel has a config, from the cache if it is there."""
-    from convir.api.plans import made_for, plan_for  # noqa: PLC0415  (as below)
+    from convir.api.plans import early_kernels, made_for  # noqa: PLC0415  (as below)
     from convir.runtime.read_program import read_program  # noqa: PLC0415  (brings xDSL along)
 
     device = Device(CUDA, 0, gpu)
@@ -87,7 +87,9 @@ def _with_config(
         refused = _candidates(kernel).refusal(config)
         if refused is not None:
             return refused
-        entry = plan_for(device, read_program(module.lowered(kernel, config), "main"))
+        program = read_program(module.lowered(kernel, config), "main")
+        with early_kernels(device) as compiling:
+            entry = compiling.plan(program)
         assert isinstance(entry, CudaPlan)
         if key is not None:
             store_program(key, entry)

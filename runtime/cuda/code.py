@@ -3,36 +3,16 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from convir.runtime.cuda import toolkit
 from convir.runtime.cuda.toolchain.loaded import load_cubin, stored_cubin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from convir.lowering.kernels.cuda.launch import CudaKernel
     from convir.runtime.cuda.plan import CudaPlan
 
 _log = logging.getLogger(__name__)
-
-
-def compiled(plan: CudaPlan, arch: str, told: Callable[[int, int], None] | None = None) -> CudaPlan:
-    """`plan` with the code of all its sources, which the cache of cubins has from then on.
-
-    Args:
-        plan: what to compile.
-        arch: the architecture, e.g. `sm_90a`.
-        told: is told how many kernels are done, and of how many.
-
-    Raises:
-        CompileError: NVRTC refuses a source.
-        NoGpuError: CuPy or CUDA's headers are not installed.
-    """
-    from convir.runtime.cuda.toolchain.compile import compile_cubins  # noqa: PLC0415  (brings NVRTC along)
-
-    return replace(plan, cubins=compile_cubins(plan.sources, arch, told))
 
 
 class LoadedCode:
@@ -48,7 +28,7 @@ class LoadedCode:
         cubins = {source: _code(plan, source) for source in plan.sources}
         missing = [source for source, code in cubins.items() if code is None]
         if missing:
-            from convir.runtime.cuda.toolchain.compile import compile_cubins  # noqa: PLC0415  (as above)
+            from convir.runtime.cuda.toolchain.compile import compile_cubins  # noqa: PLC0415  (brings NVRTC along)
 
             _log.info("%s: %d kernels are not in the cache", plan.name, len(missing))
             made = compile_cubins(missing, arch)

@@ -9,6 +9,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from convir.analysis.refusal import Refusal
+from convir.analysis.structural_keys import once_for_equal_bodies
 from convir.lowering.implementations import CUDA, LOOPS, config_of
 from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer
 from convir.lowering.kernels.registry import names_family, plan_kernel
@@ -29,6 +30,7 @@ from convir.runtime.program import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from convir.dialects.kernel import ops as kernel
     from convir.lowering.kernels.target import Target
     from convir.runtime.cuda.plan import Place, Step
     from convir.runtime.program import Array, Call, Program
@@ -145,12 +147,15 @@ def launch_plan(call: Launch, gpu: Target) -> KernelPlan:
 
 
 def _loops(call: Launch, *, aligned: bool) -> KernelPlan:
-    return plan_loops(
-        call.kernel,
-        restrict=not launch_overlaps(call),
-        aligned=aligned,
-        reused=reused_arguments(call),
-    )
+    name, restrict = call.kernel.sym_name.data, not launch_overlaps(call)
+    return _planned_loops(call.kernel, name, restrict, aligned, reused_arguments(call))
+
+
+@once_for_equal_bodies
+def _planned_loops(
+    callee: kernel.FuncOp, _name: str, restrict: bool, aligned: bool, reused: tuple[int, ...]
+) -> KernelPlan:
+    return plan_loops(callee, restrict=restrict, aligned=aligned, reused=reused)
 
 
 def states_of(call: Launch) -> list[Buffer]:

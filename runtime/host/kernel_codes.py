@@ -3,10 +3,7 @@ compiled on all cores."""
 
 from __future__ import annotations
 
-import sys
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from threading import Lock
 from typing import TYPE_CHECKING
 
 from convir.lowering.loops.llvm.shared_numbers import (
@@ -17,7 +14,7 @@ from convir.lowering.loops.llvm.shared_numbers import (
     parse,
     without_numbers,
 )
-from convir.runtime.cores import available_cores
+from convir.runtime.compile_threads import CompileThreads
 from convir.runtime.host.jit import AS_EMITTED, CompileOptions, object_code
 
 if TYPE_CHECKING:
@@ -43,36 +40,6 @@ class Placed:
     """The byte among the program's numbers that its entries get a pointer to, if they do."""
 
 
-SWITCH_SECONDS = 1e-4
-"""How long a thread that comes back from LLVM or from a file waits for Python while another thread
-lowers a program. For a module it comes back some sixty times; Python's own interval is 5 ms."""
-
-
-class _Switching:
-    """Short switch intervals, for as long as somebody compiles kernels."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._count = 0
-        self._interval = 0.0
-
-    def enter(self) -> None:
-        with self._lock:
-            if self._count == 0:
-                self._interval = sys.getswitchinterval()
-                sys.setswitchinterval(min(self._interval, SWITCH_SECONDS))
-            self._count += 1
-
-    def leave(self) -> None:
-        with self._lock:
-            self._count -= 1
-            if self._count == 0:
-                sys.setswitchinterval(self._interval)
-
-
-_SWITCHING = _Switching()
-
-
 class KernelCodes:
     """The modules of one program; each is compiled as soon as it is known, on all cores."""
 
@@ -82,18 +49,15 @@ class KernelCodes:
         """What the kernels of merged modules read, as 64-bit integers."""
         self._cpu = cpu
         self._lines = Lines()
-        self._pool = ThreadPoolExecutor(available_cores(), "convir-compile")
+        self._pool = CompileThreads("convir-compile")
         self._codes: list[Future[ObjectCode]] = []
 
     def __enter__(self) -> Self:
-        _SWITCHING.enter()
+        self._pool.__enter__()
         return self
 
     def __exit__(self, *error: object) -> None:
-        try:
-            self._pool.shutdown(cancel_futures=True)
-        finally:
-            _SWITCHING.leave()
+        self._pool.__exit__(*error)
 
     def add(self, ir: str, options: CompileOptions, exports: Sequence[str]) -> int:
         """The number of the code of a module."""

@@ -83,6 +83,11 @@ class EarlyKernels:
             parts.place_computing()
         parts.place_preparing()
 
+    def plan(self, program: Program, told: Callable[[int, int], None] | None = None) -> HostPlan:
+        """The plan of a program, as `plan_program` makes it; nobody is told how far it is."""
+        del told
+        return plan_program(program, self._cpu, self)
+
 
 class _Parts:
     """The modules of launches on their way to `KernelCodes`."""

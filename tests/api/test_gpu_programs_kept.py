@@ -20,7 +20,7 @@ from convir.cli.prebuild import main as convir_prebuild
 from convir.lowering.kernels.target import DEFAULT_TARGET
 from convir.runtime.cache import object_cache, program_cache
 from convir.runtime.cache.program_cache import load_program
-from convir.runtime.cuda import planner
+from convir.runtime.cuda import early_kernels, planner
 from convir.runtime.cuda.plan import CudaPlan
 from convir.runtime.cuda.toolchain import compile as toolchain
 from convir.runtime.devices import CUDA, Device
@@ -199,7 +199,7 @@ def test_threads_that_want_one_program_share_the_work(
         planned.append(program.name)
         return plan(program, gpu)
 
-    monkeypatch.setattr(planner, "plan_program", counted)
+    monkeypatch.setattr(early_kernels, "plan_program", counted)
     threads = [threading.Thread(target=job().plan) for _ in range(4)]
     for thread in threads:
         thread.start()

@@ -403,7 +403,8 @@ class _Reader:
         if not axes:
             return Refusal("no loop indexes pixels of both its image and its result")
         slowest, *others = sorted(axes, key=lambda axis: -axis.out_stride)
-        shifted = tuple(weight + self.b.base for weight in slowest.tap_weights)
+        base = self.b.base
+        shifted = tuple(base + weight for weight in slowest.tap_weights)
         return [replace(slowest, tap_weights=shifted), *others]
 
     def _leaves(self, dim: int) -> bool:

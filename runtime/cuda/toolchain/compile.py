@@ -21,6 +21,8 @@ from convir.runtime.cuda.toolchain.usage import VERBOSE, Usage, parse_usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from concurrent.futures import Future
+    from typing import Self
 
     from convir.runtime.cuda.toolchain.compilers import Compiler
 
@@ -68,29 +70,64 @@ def compile_cubins(
         CompileError: NVRTC refuses a source.
         NoGpuError: CuPy or CUDA's headers are not installed.
     """
-    flags = _flags(arch, ())
-    made: dict[str, Cubin] = {}
-    keys = {source: _key(source, flags) for source in dict.fromkeys(sources)}
-    for source, key in keys.items():
-        found = stored_cubin(key)
-        if found is not None:
-            made[source] = Cubin(key, found)
-    # The slowest first: the last to begin should not be the last to end.
-    waiting = sorted(keys.keys() - made.keys(), key=_effort, reverse=True)
-    if not waiting:
-        return made
-    with Compilers(len(waiting)) as compilers:
+    with Compilations(arch) as compilations:
+        return compilations.finished(sources, told)
 
-        def compiled(source: str) -> bytes:
-            return _stored(source, flags, CUBINS, compilers.compile)
 
-        running = {compilers.submit(compiled, source): source for source in waiting}
+class Compilations:
+    """Sources on their way to cubins, until the block ends: each is compiled once."""
+
+    def __init__(self, arch: str) -> None:
+        """Compile for an architecture, e.g. `sm_90a`."""
+        self._flags = _flags(arch, ())
+        self._compilers = Compilers()
+        self._made: dict[str, Cubin] = {}
+        self._running: dict[str, Future[Cubin]] = {}
+
+    def __enter__(self) -> Self:
+        self._compilers.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._compilers.__exit__(*error)
+
+    def start(self, sources: Iterable[str]) -> None:
+        """Compile `sources`, but for those that were started before or that the cache has.
+
+        Raises:
+            NoGpuError: CuPy is not installed.
+        """
+        waiting: list[str] = []
+        for source in dict.fromkeys(sources):
+            if source in self._made or source in self._running:
+                continue
+            key = _key(source, self._flags)
+            found = stored_cubin(key)
+            if found is None:
+                waiting.append(source)
+            else:
+                self._made[source] = Cubin(key, found)
+        # The slowest first: the last to begin should not be the last to end.
+        waiting.sort(key=_effort, reverse=True)
+        self._running |= self._compilers.submit(self._compiled, waiting)
+
+    def finished(
+        self, sources: Iterable[str], told: Callable[[int, int], None] | None = None
+    ) -> dict[str, Cubin]:
+        """The cubins of `sources`, as `compile_cubins` says."""
+        wanted = dict.fromkeys(sources)
+        self.start(wanted)
+        made = {source: self._made[source] for source in wanted if source in self._made}
+        running = {self._running[source]: source for source in wanted if source not in made}
         for done in as_completed(running):
-            source = running[done]
-            made[source] = Cubin(keys[source], done.result())
+            made[running[done]] = done.result()
             if told is not None:
-                told(len(made), len(keys))
-    return made
+                told(len(made), len(wanted))
+        return made
+
+    def _compiled(self, source: str) -> Cubin:
+        code = _stored(source, self._flags, CUBINS, self._compilers.compile)
+        return Cubin(_key(source, self._flags), code)
 
 
 def stored_code(source: str, arch: str) -> bytes | None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import queue
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
+from convir.runtime.compile_threads import CompileThreads
 from convir.runtime.cores import available_cores
 from convir.runtime.cuda import toolkit
 from convir.runtime.cuda.toolchain.nvrtc import NvrtcProcess, compile_source
@@ -14,7 +14,6 @@ from convir.runtime.cuda.toolchain.nvrtc import NvrtcProcess, compile_source
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from concurrent.futures import Future
-    from types import TracebackType
     from typing import Self
 
     Compiler: TypeAlias = Callable[
@@ -45,34 +44,33 @@ def compile_here(
 class Compilers:
     """As many as there are cores, for the compilations of one block."""
 
-    def __init__(self, count: int) -> None:
-        """Compile `count` sources."""
-        self._threads = ThreadPoolExecutor(min(count, available_cores()), "convir-nvrtc")
-        self._apart = min(count, available_cores()) > MOST_THREADS
+    def __init__(self) -> None:
+        self._threads = CompileThreads("convir-nvrtc")
+        self._count = 0
+        """Of all compilations so far."""
         self._idle: queue.SimpleQueue[NvrtcProcess] = queue.SimpleQueue()
 
     def __enter__(self) -> Self:
+        self._threads.__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._threads.shutdown(cancel_futures=True)
+    def __exit__(self, *error: object) -> None:
+        self._threads.__exit__(*error)
         while not self._idle.empty():
             self._idle.get().close()
 
-    def submit(self, work: Callable[[str], _Result], source: str) -> Future[_Result]:
-        """Have a thread do some work, which may `compile`."""
-        return self._threads.submit(work, source)
+    def submit(
+        self, work: Callable[[str], _Result], sources: Sequence[str]
+    ) -> dict[str, Future[_Result]]:
+        """Have threads do some work for each source, in this order, which may `compile` it."""
+        self._count += len(sources)
+        return {source: self._threads.submit(work, source) for source in sources}
 
     def compile(
         self, source: str, headers: Sequence[tuple[str, str]], options: Sequence[str]
     ) -> tuple[bytes, bytes]:
         """As `compile_here`, by a process if there are many compilations."""
-        if not self._apart:
+        if min(self._count, available_cores()) <= MOST_THREADS:
             return compile_here(source, headers, options)
         try:
             process = self._idle.get_nowait()

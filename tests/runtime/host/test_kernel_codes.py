@@ -14,9 +14,10 @@ from convir.api.sources import source_of
 from convir.lowering.kernels.host.launch import HostLaunch, Stage
 from convir.lowering.kernels.host.loops.launch import LoopCode
 from convir.lowering.kernels.host.target import target
+from convir.runtime.compile_threads import SWITCH_SECONDS
 from convir.runtime.devices import HOST, Device
 from convir.runtime.host.device import HostProgram
-from convir.runtime.host.kernel_codes import SWITCH_SECONDS, KernelCodes
+from convir.runtime.host.kernel_codes import KernelCodes
 from convir.runtime.host.plan import KernelLaunch
 from convir.runtime.host.planner import EarlyKernels, plan_program
 

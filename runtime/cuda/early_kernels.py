@@ -1,0 +1,67 @@
+"""The kernels of families, compiled while the rest of their program is lowered."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from convir.dialects.kernel.ops import FuncOp
+from convir.lowering.implementations import CUDA, config_of
+from convir.lowering.kernels.cuda.launch import KernelPlan
+from convir.lowering.kernels.registry import names_family, plan_kernel
+from convir.runtime.cuda.planner import plan_program
+from convir.runtime.cuda.toolchain.compile import Compilations
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Self
+
+    from xdsl.dialects.builtin import ModuleOp
+
+    from convir.lowering.kernels.target import Target
+    from convir.runtime.cuda.plan import CudaPlan
+    from convir.runtime.program import Program
+
+
+class EarlyKernels:
+    """What a family launches does not depend on where tensors lie, as loops do. A kernel that turns
+    out not to be launched is compiled in vain, and nobody hears of its errors."""
+
+    def __init__(self, gpu: Target) -> None:
+        """Compile for `gpu`."""
+        self._compilations = Compilations(gpu.arch)
+        self._gpu = gpu
+
+    def __enter__(self) -> Self:
+        self._compilations.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._compilations.__exit__(*error)
+
+    def start(self, module: ModuleOp) -> None:
+        """Compile what families launch for the kernels of `module`, which are outlined."""
+        configs = {op: config_of(op, CUDA) for op in module.ops if isinstance(op, FuncOp)}
+        plans = [
+            plan_kernel(function, config, self._gpu)
+            for function, config in configs.items()
+            if config is not None and names_family(config)
+        ]
+        launched = [plan.kernels for plan in plans if isinstance(plan, KernelPlan)]
+        self._compilations.start(kernel.source for kernels in launched for kernel in kernels)
+
+    def plan(self, program: Program, told: Callable[[int, int], None] | None = None) -> CudaPlan:
+        """The plan of a program with the code of all its kernels, which the cache of cubins has
+        from then on.
+
+        Args:
+            program: what is planned.
+            told: is told how many kernels are done, and of how many.
+
+        Raises:
+            PassFailedException: a kernel has no code for the GPU.
+            CompileError: NVRTC refuses a source.
+            NoGpuError: CuPy or CUDA's headers are not installed.
+        """
+        plan = plan_program(program, self._gpu)
+        return replace(plan, cubins=self._compilations.finished(plan.sources, told))
