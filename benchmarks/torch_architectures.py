@@ -1,12 +1,15 @@
 """Architectures of torchvision and timm through `torch.compile(backend="convir")`, on the CPU.
 
-    python benchmarks/torch_architectures.py [NAME…] [--json FILE] [--threads N]
+    python benchmarks/torch_architectures.py [NAME…] [--json FILE] [--threads N] [--batch N]
+        [--size PIXELS] [--markdown]
 
-Random weights and data; one image. Each must agree with eager mode in f64. A row has the share of
-calls that run on convir, the pieces that they are compiled to, what is left and why, the largest
-error over the largest value (and eager mode's in f32), the seconds of the first call, and
-milliseconds of a call (the least of some, in turns with eager mode). Names are `torchvision/NAME`
-or `timm/NAME`.
+Random weights and data. Images have `--size` pixels a side, or what a model insists on. Each must
+agree with eager mode in f64, and its results must lie as eager mode's. A row has the share of calls
+that run on convir, the pieces that they are compiled to, what is left and why, the largest error
+over the largest value (and eager mode's in f32), the seconds of the first call, and milliseconds of
+a call (the least of some, in turns with eager mode). Names are `torchvision/NAME` or `timm/NAME`.
+The JSON file is written after each row. `--markdown FILE` prints the rows of such a file as a
+table.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import json
 import sys
 import time
 import warnings
+from collections import Counter
 from copy import deepcopy
 from importlib import import_module
 from pathlib import Path
@@ -53,33 +57,29 @@ TIMM = (
     *("resmlp_12_224", "resnest14d", "rexnet_100", "selecsls42b", "skresnet18", "tf_mixnet_s"),
     *("twins_svt_small", "vit_tiny_patch16_224", "vovnet39a", "xception41", "xcit_nano_12_p16_224"),
 )
+SEGMENTATION = ("fcn", "deeplab", "lraspp")
 NAMES = (*(f"torchvision/{name}" for name in TORCHVISION), *(f"timm/{name}" for name in TIMM))
 
 
-def made(name: str) -> torch.nn.Module:
-    """A model with random weights, as inference has it."""
+def made(name: str, size: int, batch: int) -> tuple[torch.nn.Module, torch.Tensor]:
+    """A model with random weights, as inference has it, and images for it."""
     package, _, which = name.partition("/")
     cast("Any", torch).manual_seed(0)
     if package == "timm":
         model: torch.nn.Module = import_module("timm").create_model(which, pretrained=False)
     else:
         models: Any = import_module("torchvision.models")
-        options = {"weights_backbone": None} if "resnet50" in which and "fcn" in which else {}
-        if which.startswith(("deeplab", "lraspp")):
-            options = {"weights_backbone": None}
+        options = {"weights_backbone": None} if which.startswith(SEGMENTATION) else {}
         model = models.get_model(which, weights=None, **options)
     for parameter in model.parameters():
         if not parameter.any():  # Heads begin as zeros, as all that they are multiplied with.
             torch.nn.init.normal_(parameter, std=0.02)
-    calibrate(model, torch.cat([image_of(model)] * 2))
-    return model.eval()
-
-
-def image_of(model: torch.nn.Module) -> torch.Tensor:
-    """One image of the size that a model wants."""
     settings: Any = getattr(model, "default_cfg", None) or {}
-    size = settings.get("input_size", (3, SIZE, SIZE))
-    return torch.randn(1, *size)
+    fixed = settings.get("fixed_input_size", which.startswith("vit"))
+    shape = settings.get("input_size", (3, SIZE, SIZE)) if fixed else (3, size, size)
+    x = torch.randn(batch, *shape)
+    calibrate(model, x if batch > 1 else torch.cat([x, torch.randn_like(x)]))
+    return model.eval(), x
 
 
 def largest_error(got: Sequence[torch.Tensor], want: Sequence[torch.Tensor]) -> float:
@@ -90,11 +90,10 @@ def largest_error(got: Sequence[torch.Tensor], want: Sequence[torch.Tensor]) -> 
     )
 
 
-def measured(name: str) -> dict[str, Any]:
+def measured(name: str, size: int, batch: int) -> dict[str, Any]:
     """The row of one architecture."""
     torch._dynamo.reset()  # pyright: ignore[reportPrivateUsage]
-    model = made(name)
-    x = image_of(model)
+    model, x = made(name, size, batch)
     before = len(reports())
     compiled: Any = cast("Any", torch).compile(model, backend="convir")
     leaves: Any = import_module("torch.utils._pytree").tree_leaves
@@ -105,6 +104,7 @@ def measured(name: str) -> dict[str, Any]:
         got = leaves(compiled(x))
         first = time.perf_counter() - start
         error, eager_error = largest_error(got, want), largest_error(plain, want)
+        strides = [[each.stride() for each in found] for found in (got, plain)]
         times: dict[str, float] = {}
         for _ in range(ROUNDS):
             for which, function in (("convir", compiled), ("eager", model)):
@@ -117,6 +117,7 @@ def measured(name: str) -> dict[str, Any]:
     calls = sum(each.taken + each.left.total() for each in found)
     return {
         "name": name,
+        "input": list(x.shape),
         "graphs": len(found),
         "calls": calls,
         "share": sum(each.taken for each in found) / max(calls, 1),
@@ -124,10 +125,40 @@ def measured(name: str) -> dict[str, Any]:
         "left": left,
         "error": error,
         "eager_error": eager_error,
-        "agrees": error <= max(BOUND, AMPLIFIED * eager_error),
+        "agrees": error <= max(BOUND, AMPLIFIED * eager_error) and strides[0] == strides[1],
         "first_s": round(first, 2),
         **{f"{which}_ms": round(taken, 2) for which, taken in times.items()},
     }
+
+
+def table(rows: Sequence[dict[str, Any]]) -> str:
+    """Rows as Markdown; what is left of an architecture as the operators and how many."""
+    lines = [
+        "| architecture | calls | share | pieces | PyTorch's |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for row in rows:
+        left: Counter[str] = Counter()
+        for each in row["left"]:
+            count, _, rest = each.partition(" x ")
+            operator = rest.partition(": ")[0].removeprefix("aten.").rpartition(".")[0]
+            left[operator.removesuffix(".default")] += int(count)
+        said = ", ".join(f"{count} `{operator}`" for operator, count in left.most_common())
+        cells = (row["name"], row["calls"], f"{row['share']:.1%}", row["pieces"], said)
+        lines.append(f"| {' | '.join(map(str, cells))} |".replace("|  |", "| |"))
+    return "\n".join(lines)
+
+
+def line(row: dict[str, Any]) -> str:
+    """A row for who watches."""
+    if "failure" in row:
+        return f"{row['name']:40} {row['failure']}"
+    disagrees = "" if row["agrees"] else "DISAGREES, "
+    return (
+        f"{row['name']:40} {disagrees}{row['share']:6.1%} of {row['calls']:>4} calls, "
+        f"{row['pieces']} pieces, error {row['error']:.0e} ({row['eager_error']:.0e} eager), "
+        f"first {row['first_s']:.1f} s, {row['convir_ms']:.1f} ms ({row['eager_ms']:.1f} eager)"
+    )
 
 
 def main() -> int:
@@ -136,34 +167,33 @@ def main() -> int:
     parser.add_argument("names", nargs="*", default=NAMES)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--size", type=int, default=SIZE)
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="print the table of FILE")
     options = parser.parse_args()
+    if options.markdown:
+        print(table(json.loads(options.markdown.read_text())["rows"]))
+        return 0
     warnings.filterwarnings("ignore")
     torch.set_num_threads(options.threads)
+    versions = {"torch": torch.__version__}
+    for package in ("torchvision", "timm"):
+        if any(name.startswith(package) for name in options.names):
+            versions[package] = import_module(package).__version__
+    command = " ".join(("python benchmarks/torch_architectures.py", *sys.argv[1:]))
+    environment = versions | {"threads": options.threads, "command": command}
     rows: list[dict[str, Any]] = []
-    failed = 0
     for name in options.names:
         try:
-            row = measured(name)
+            row = measured(name, options.size, options.batch)
         except Exception as error:
             row = {"name": name, "failure": f"{type(error).__name__}: {error}"[:300]}
         rows.append(row)
-        if "failure" in row:
-            failed += 1
-            print(f"{name:40} {row['failure']}", flush=True)
-            continue
-        failed += not row["agrees"]
-        print(
-            f"{name:40} {row['share']:6.1%} of {row['calls']:>4} calls, {row['pieces']} pieces, "
-            f"error {row['error']:.0e} ({row['eager_error']:.0e} eager), "
-            f"first {row['first_s']:.1f} s, "
-            f"{row['convir_ms']:.1f} ms ({row['eager_ms']:.1f} eager)",
-            flush=True,
-        )
+        print(line(row), flush=True)
         if options.json:
-            environment = {"torch": torch.__version__, "threads": options.threads}
             text = json.dumps({"environment": environment, "rows": rows}, indent=1)
             options.json.write_text(text + "\n")
-    return 1 if failed else 0
+    return 0 if all(row.get("agrees", False) for row in rows) else 1
 
 
 if __name__ == "__main__":
