@@ -64,7 +64,7 @@ class Constants:
     segment: float = 1.0
     """For a run of pixels of planes that lanes store."""
     parts: float = 1.6
-    """µs for a megabyte of planes whose sectors are written in parts, if it is as much as the L2
+    """µs for a megabyte of planes whose sectors lanes write in parts, if it is as much as the L2
     cache holds."""
     start: float = 1.331
     """µs beside an empty launch."""
@@ -77,7 +77,7 @@ class Constants:
 
 FITTED = Constants()
 FIXED = ("segment", "parts")
-"""What is not fitted: five problems took so much longer on planes."""
+"""What is not fitted: five problems took so much longer on planes that lanes store."""
 BOUNDS = {
     "multiply": (1.0, 1.5),
     "operands": (0.7, 1.5),
@@ -122,7 +122,7 @@ class Work:
     segments: float
     """Runs of pixels of planes that lanes store."""
     parts: float
-    """Megabytes of planes whose sectors are written in parts."""
+    """Megabytes of planes whose sectors lanes write in parts."""
     rate: str
     traffic: Traffic
 
@@ -146,7 +146,7 @@ def work(spec: Contraction, epilogue: Epilogue, config: HaloConfig, target: Targ
     traffic = traffic_of(spec, epilogue)
     step = PAIR if planes.pairs else 1
     sectors = (step * config.cols, planes.channel_stride, *problem.strides[1:])
-    has_parts = planes.exist and any(n * ELEMENT_BYTES % SECTOR for n in sectors)
+    has_parts = by_lanes and any(n * ELEMENT_BYTES % SECTOR for n in sectors)
     instructions = products_of(problem, config) * layout.tiles
     return Work(
         tiles=ceil(tiles / (config.blocks // column_tiles(problem, config))),
