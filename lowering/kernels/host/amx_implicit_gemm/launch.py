@@ -19,9 +19,9 @@ from convir.lowering.kernels.host.code.elements.pairs import paired
 from convir.lowering.kernels.host.code.elements.quads import in_quads
 from convir.lowering.kernels.host.code.groups_together import with_groups_together
 from convir.lowering.kernels.host.code.tile_registers import WORD_BYTES, WORDS
-from convir.lowering.kernels.host.implicit_gemm import pack
-from convir.lowering.kernels.host.implicit_gemm.pack import PackKernel
-from convir.lowering.kernels.host.implicit_gemm.pack_words import WordPacking
+from convir.lowering.kernels.host.implicit_gemm.pack import panels
+from convir.lowering.kernels.host.implicit_gemm.pack.panels import PackKernel
+from convir.lowering.kernels.host.implicit_gemm.pack.words import WordPacking
 from convir.lowering.kernels.host.launch import Stage
 from convir.lowering.kernels.host.operand_stages import OperandStages
 
@@ -52,7 +52,7 @@ def launch(spec: Contraction, cpu: CpuTarget, epilogue: FusedEpilogue | None = N
     stages.workspace["packed"] = packing.packed_bytes
     stages.contract(a, "packed", rows.items)
     operands: tuple[Buffer, ...] = ("b", "packed")
-    return stages.launch(FAMILY, (Stage(pack.ENTRY, packing.items, operands),), (packing,))
+    return stages.launch(FAMILY, (Stage(panels.ENTRY, packing.items, operands),), (packing,))
 
 
 def packed(

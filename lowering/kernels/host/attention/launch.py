@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from convir.lowering.kernels.host.attention.blocking import cut, line_of, spread
 from convir.lowering.kernels.host.attention.config import CONFIG
 from convir.lowering.kernels.host.attention.kernel import ENTRY, AttentionKernel, read_beside
-from convir.lowering.kernels.host.implicit_gemm import pack
-from convir.lowering.kernels.host.implicit_gemm.pack import PackKernel
+from convir.lowering.kernels.host.implicit_gemm.pack import panels
+from convir.lowering.kernels.host.implicit_gemm.pack.panels import PackKernel
 from convir.lowering.kernels.host.launch import Argument, HostLaunch, KernelCode, Stage
 from convir.lowering.kernels.host.operand_stages import OperandStages
 
@@ -60,7 +60,7 @@ def launch(problem: Attention, cpu: CpuTarget) -> HostLaunch:
         packing = PackKernel(spec, lanes, own)
         kernels.append(_Named(f"{name}.", packing))
         workspace[name] = packing.packed_bytes
-        launched.append(Stage(f"{name}.{pack.ENTRY}", packing.items, (source, name)))
+        launched.append(Stage(f"{name}.{panels.ENTRY}", packing.items, (source, name)))
         read.append(name)
     kernel = AttentionKernel(apart, lanes, cuts)
     kernels.append(kernel)

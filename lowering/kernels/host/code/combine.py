@@ -11,7 +11,10 @@ from convir.lowering.bodies.rows.program import COMBINERS, SUM
 from convir.lowering.kernels.host.code.builder import float_constant, zero
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from convir.lowering.kernels.host.code.builder import Function, Value
+    from convir.lowering.kernels.host.code.elements.lanes import Lanes
 
 _OPERATORS = {SUM: "fadd", "arith.mulf": "fmul"}
 _INTRINSICS = {"arith.maximumf": "maximum", "arith.minimumf": "minimum"}
@@ -54,3 +57,29 @@ def widened(f: Function, x: Value, kind: str) -> Value:
 
 def _lanes(x: Value) -> int:
     return int(x.type[1:].split(" x ", maxsplit=1)[0])
+
+
+def horizontal_sums(f: Function, vectors: Sequence[Value], lanes: Lanes) -> Value:
+    """A vector whose lane i is the sum of all lanes of `vectors[i]`; at most as many as lanes.
+
+    Vectors are halved and joined pairwise: after each round a vector holds twice as many partial
+    results, each of half as many lanes.
+    """
+    width = lanes.count
+    parts = list(vectors)
+    held = 1
+    while width > 1:
+        half = width // 2
+        starts = [part * width for part in range(held)]
+        both = [*starts, *(lanes.count + start for start in starts)]
+        low = [start + lane for start in both for lane in range(half)]
+        high = [start + half + lane for start in both for lane in range(half)]
+        joined: list[Value] = []
+        for place in range(0, len(parts), 2):
+            left = parts[place]
+            right = parts[place + 1] if place + 1 < len(parts) else left
+            a = f.shuffle(left, right, low, "low")
+            b = f.shuffle(left, right, high, "high")
+            joined.append(lanes.add(f, a, b))
+        parts, held, width = joined, held * 2, half
+    return parts[0]

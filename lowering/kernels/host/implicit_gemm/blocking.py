@@ -18,6 +18,11 @@ from convir.lowering.kernels.host.code.tiles import (
     choose,
 )
 from convir.lowering.kernels.host.implicit_gemm.live_taps import live_taps
+from convir.lowering.kernels.host.implicit_gemm.partial_sums import (
+    PRODUCTS,
+    rounds,
+    taps_together,
+)
 
 if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.spec import Contraction
@@ -79,6 +84,8 @@ class Blocking:
     """Columns of a full panel."""
     in_channel_block: int
     """Input channels that are reduced before the next panel is read; all taps come along."""
+    taps_together: int
+    """Taps that are added up in registers before they are added to earlier ones; 0 if all are."""
     table_width: int
     """Rows in a line of the row table, slack included."""
     items_per_group: int
@@ -160,7 +167,11 @@ def block(spec: Contraction, lanes: Lanes) -> Blocking:
     panel_elements = tile.panel_elements(spec.in_channels, lanes.count)
     panel_bytes = PANEL_SHARE * lanes.cpu.l2_bytes
     blocks = max(1, round(taps * panel_elements * lanes.bytes / panel_bytes))
+    is_cut = isinstance(tile, BroadcastTile) and rounds(spec)
+    if is_cut:
+        blocks = max(blocks, round(spec.in_channels / PRODUCTS))
     in_channel_block = -(-spec.in_channels // blocks)
+    together = taps_together(taps, in_channel_block) if is_cut else 0
     if isinstance(tile, GroupTile):
         in_channel_block = spec.in_channels
     if isinstance(tile, DotTile):
@@ -173,6 +184,7 @@ def block(spec: Contraction, lanes: Lanes) -> Blocking:
         panels=panels,
         panel_out_channels=panel_out_channels,
         in_channel_block=in_channel_block,
+        taps_together=together if together < taps else 0,
         table_width=width,
         items_per_group=chunks * parts,
         panels_first=1 < chunks <= FEW_CHUNKS and weights > most * spec.in_channels * parts,

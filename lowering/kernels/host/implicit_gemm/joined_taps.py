@@ -21,7 +21,7 @@ from convir.lowering.kernels.host.code.elements.lanes import Lanes
 from convir.lowering.kernels.host.code.tap_rows import TapRows
 from convir.lowering.kernels.host.code.tiles import BroadcastTile
 from convir.lowering.kernels.host.implicit_gemm.blocking import block
-from convir.lowering.kernels.host.implicit_gemm.pack_words import WORD_BYTES, WordPacking
+from convir.lowering.kernels.host.implicit_gemm.pack.words import WORD_BYTES, WordPacking
 
 if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.spec import Contraction

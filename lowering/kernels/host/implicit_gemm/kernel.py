@@ -169,12 +169,14 @@ class RowKernel:
         """The functions of a full panel and of the last one, which may be the same."""
         cuts, in_channels = self.cuts, self.spec.in_channels
         fused = None if cuts.scratch_out_channels else self.fused
+        registers, lanes = self.lanes.cpu.vector_registers, self.lanes
         full = PanelShape(
             cuts.tile,
             cuts.panel_out_channels,
             in_channels,
             cuts.table_width,
             zero_row,
+            module.zeros("no_sums", registers * lanes.count * lanes.bytes, LINE_BYTES),
             spill_row,
             skips=not self.spec.fill and self.joined is None,
             single=cuts.in_channel_block >= in_channels,
@@ -183,6 +185,7 @@ class RowKernel:
             zero_fills=None
             if self.zero_fills is None
             else ZeroFillStores(self.lanes, cuts.panel_out_channels),
+            taps_together=cuts.taps_together,
             asks=self._asks,
         )
         last = replace(full, tile=cuts.last_tile, out_channels=cuts.last_out_channels)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from convir.lowering.kernels.host.implicit_gemm import pack
 from convir.lowering.kernels.host.implicit_gemm.blocking import block
 from convir.lowering.kernels.host.implicit_gemm.config import FAMILY
 from convir.lowering.kernels.host.implicit_gemm.joined_taps import JoinedTaps, takes_joined_taps
 from convir.lowering.kernels.host.implicit_gemm.kernel import RowKernel
-from convir.lowering.kernels.host.implicit_gemm.pack import PackKernel
+from convir.lowering.kernels.host.implicit_gemm.pack import panels
+from convir.lowering.kernels.host.implicit_gemm.pack.panels import PackKernel
 from convir.lowering.kernels.host.launch import Stage
 from convir.lowering.kernels.host.operand_stages import OperandStages
 
@@ -43,7 +43,7 @@ def launch(spec: Contraction, cpu: CpuTarget, epilogue: FusedEpilogue | None = N
     stages.workspace["packed"] = packing.packed_bytes
     stages.contract(a, "packed", rows.items)
     operands: tuple[Buffer, ...] = ("b", "packed")
-    return stages.launch(FAMILY, (Stage(pack.ENTRY, packing.items, operands),), (packing,))
+    return stages.launch(FAMILY, (Stage(panels.ENTRY, packing.items, operands),), (packing,))
 
 
 def _launch_joined(
@@ -61,4 +61,4 @@ def _launch_joined(
     stages.workspace["packed"] = packing.packed_bytes
     stages.contract(a, "packed", rows.items)
     operands: tuple[Buffer, ...] = ("b", "packed")
-    return stages.launch(FAMILY, (Stage(pack.ENTRY, packing.items, operands),), (packing,))
+    return stages.launch(FAMILY, (Stage(panels.ENTRY, packing.items, operands),), (packing,))

@@ -20,17 +20,19 @@ from convir.lowering.kernels.host.code.builder import (
     vector,
     zero,
 )
+from convir.lowering.kernels.host.code.combine import horizontal_sums
 from convir.lowering.kernels.host.code.elements.halves import (
     in_order,
     load_by_parity,
     split_vectors,
 )
 from convir.lowering.kernels.host.code.tiles import SLACK, BroadcastTile, DotTile, GroupTile
+from convir.lowering.kernels.host.implicit_gemm.partial_sums import PartialSums
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from convir.lowering.kernels.host.code.builder import Value
+    from convir.lowering.kernels.host.code.builder import Operand, Value
     from convir.lowering.kernels.host.code.elements.lanes import Lanes
     from convir.lowering.kernels.host.code.fused_store import FusedStore
     from convir.lowering.kernels.host.code.tiles import Tile
@@ -50,6 +52,8 @@ class PanelShape:
     """Rows in a line of the row table."""
     zero_row: Value
     """The address of the zeros that rows outside of A point at."""
+    no_sums: Value
+    """The address of zeros, as many as a tile has sums."""
     spill_row: Value
     """The address of the row that the excess rows of a tile are stored to."""
     skips: bool
@@ -64,6 +68,9 @@ class PanelShape:
     other."""
     zero_fills: ZeroFillStores | None = None
     """What stores rows of zeros beside the arithmetic; only of broadcast tiles."""
+    taps_together: int = 0
+    """Taps whose products are added up in registers before they are added to those of earlier ones;
+    0 if all are."""
     asks: bool = False
     """Whether a tile asks for lines of the panel that comes next, `ahead` bytes from its own; only
     broadcast tiles."""
@@ -100,8 +107,41 @@ def tile_function(
     stored = [] if zero_fills is None else [f.argument("first_zero_fill")]
     width = tile.width if isinstance(tile, DotTile) else tile.vectors
     zeros = [zero(lanes.type)] * (tile.rows * width)
+    taps = f.argument("taps")
+    if shape.taps_together:
+        parts = PartialSums(f, lanes, shape.taps_together, len(zeros))
+        with f.loop("part", 0, taps, shape.taps_together, carried=[*zeros, *stored]) as part:
+            end = f.minimum(f.add(part.index, shape.taps_together), taps, "part.end")
+            begun = [*zeros, *part.carried[len(zeros) :]]
+            results = _tap_steps(f, shape, lanes, (part.index, end), begun)
+            sums, stored = results[: len(zeros)], results[len(zeros) :]
+            part.carry(*parts.total(part.index, sums, shape.no_sums), *stored)
+        results = part.results
+    else:
+        results = _tap_steps(f, shape, lanes, (0, taps), [*zeros, *stored])
+    sums, stored = results[: len(zeros)], results[len(zeros) :]
+    if zero_fills is not None:
+        with f.loop("left", stored[0], f.argument("last_zero_fill")) as left:
+            zero_fills.store(f, left.index)
+    if isinstance(tile, DotTile):
+        pieces = _dot_pieces(f, tile, lanes, sums)
+    else:
+        pieces = _vector_pieces(f, shape, tile, lanes, sums)
+    _store_pieces(f, shape, lanes, pieces, fused)
+    return f
+
+
+def _tap_steps(
+    f: Function,
+    shape: PanelShape,
+    lanes: Lanes,
+    taps: tuple[Operand, Operand],
+    carried: Sequence[Value],
+) -> tuple[Value, ...]:
+    """All input channels of some taps, added to the accumulators."""
+    tile, zero_fills = shape.tile, shape.zero_fills
     tap_bytes = tile.panel_elements(shape.in_channels, lanes.count) * lanes.bytes
-    with f.loop("tap", 0, f.argument("taps"), carried=[*zeros, *stored]) as tap:
+    with f.loop("tap", *taps, carried=carried) as tap:
         line = f.element(f.argument("rows"), tap.index, shape.table_width * POINTER_BYTES, "line")
         rows = [
             f.load(PTR, f.offset(line, row * POINTER_BYTES), POINTER_BYTES, "row")
@@ -124,16 +164,7 @@ def tile_function(
             )
         else:
             tap.carry(*_group_steps(f, shape, tile, lanes, rows, panel, tap.carried))
-    sums = tap.results[: len(zeros)]
-    if zero_fills is not None:
-        with f.loop("left", tap.results[-1], f.argument("last_zero_fill")) as left:
-            zero_fills.store(f, left.index)
-    if isinstance(tile, DotTile):
-        pieces = _dot_pieces(f, tile, lanes, sums)
-    else:
-        pieces = _vector_pieces(f, shape, tile, lanes, sums)
-    _store_pieces(f, shape, lanes, pieces, fused)
-    return f
+    return tap.results
 
 
 def _last_depth(f: Function, shape: PanelShape, line: Value) -> Value:
@@ -461,29 +492,3 @@ def _out_rows(f: Function, rows: int) -> list[Value]:
         f.offset(f.load(PTR, f.offset(outs, row * POINTER_BYTES), POINTER_BYTES, "out"), column)
         for row in range(rows)
     ]
-
-
-def horizontal_sums(f: Function, vectors: Sequence[Value], lanes: Lanes) -> Value:
-    """A vector whose lane i is the sum of all lanes of `vectors[i]`; at most as many as lanes.
-
-    Vectors are halved and joined pairwise: after each round a vector holds twice as many partial
-    results, each of half as many lanes.
-    """
-    width = lanes.count
-    parts = list(vectors)
-    held = 1
-    while width > 1:
-        half = width // 2
-        starts = [part * width for part in range(held)]
-        both = [*starts, *(lanes.count + start for start in starts)]
-        low = [start + lane for start in both for lane in range(half)]
-        high = [start + half + lane for start in both for lane in range(half)]
-        joined: list[Value] = []
-        for place in range(0, len(parts), 2):
-            left = parts[place]
-            right = parts[place + 1] if place + 1 < len(parts) else left
-            a = f.shuffle(left, right, low, "low")
-            b = f.shuffle(left, right, high, "high")
-            joined.append(lanes.add(f, a, b))
-        parts, held, width = joined, held * 2, half
-    return parts[0]

@@ -18,7 +18,7 @@ from convir.lowering.kernels.host.code.elements.storage import Storage
 from convir.lowering.kernels.host.code.entry import KERNEL_PARAMETERS
 from convir.lowering.kernels.host.code.tiles import BroadcastTile, DotTile, GroupTile
 from convir.lowering.kernels.host.code.transpose import Square, pieces
-from convir.lowering.kernels.host.implicit_gemm.pack_taps import DEPTHS, TapPacking
+from convir.lowering.kernels.host.implicit_gemm.pack.taps import DEPTHS, TapPacking
 
 if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.spec import Contraction

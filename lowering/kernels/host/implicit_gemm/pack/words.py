@@ -22,7 +22,7 @@ from convir.lowering.kernels.host.code.builder import (
     Value,
 )
 from convir.lowering.kernels.host.code.entry import KERNEL_PARAMETERS
-from convir.lowering.kernels.host.implicit_gemm.pack import ENTRY
+from convir.lowering.kernels.host.implicit_gemm.pack.panels import ENTRY
 
 if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.spec import Contraction
