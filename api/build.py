@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from xdsl.dialects.builtin import ModuleOp, SymbolRefAttr
 from xdsl.dialects.func import CallOp, FuncOp
-from xdsl.passes import PassPipeline
+from xdsl.passes import ModulePass, PassPipeline
 from xdsl.traits import SymbolTable
 from xdsl.utils.exceptions import PassFailedException
 
@@ -20,6 +20,7 @@ from convir.dialects.port_names import INPUTS_ATTR, OUTPUTS_ATTR
 from convir.frontends.onnx.errors import OpenSizeError
 from convir.lowering.pipeline import lowering_passes
 from convir.lowering.regions.outline_kernels import OutlineKernelsPass
+from convir.lowering.selection.select_kernels import SelectKernelsPass
 from convir.lowering.tensor_passes import passes_for
 from convir.passes.allow_tf32 import AllowTf32Pass
 from convir.passes.bind_sizes.pass_ import BindSizesPass, is_dynamic
@@ -35,11 +36,12 @@ from convir.runtime.program import DYNAMIC_SIZE
 from convir.runtime.read_program import named, read_program, tensor_spec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from xdsl.passes import ModulePass
+    from xdsl.context import Context
 
     from convir.api.sources import Source
+    from convir.dialects.kernel import ops as kernel
     from convir.frontends.onnx.ends import Ends
     from convir.lowering.selection.tune import Tunable
     from convir.runtime.devices import Device
@@ -47,6 +49,32 @@ if TYPE_CHECKING:
 
 DEFAULT_FUNCTION = "main"
 """What is compiled of a module with several functions, unless a name is given."""
+
+
+class Early(Protocol):
+    """What compiles kernels of a program that is lowered."""
+
+    def chosen(self, region: kernel.RegionOp, /) -> None:
+        """`region` has its config."""
+        ...
+
+    def outlined(self, module: ModuleOp, /) -> None:
+        """All kernels of `module` are functions."""
+        ...
+
+
+@dataclass(frozen=True)
+class _Telling(ModulePass):
+    """A pass that tells what it has chosen."""
+
+    name = SelectKernelsPass.name
+
+    wrapped: SelectKernelsPass
+    early: Early
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Run on every kernel region."""
+        self.wrapped.select(op, self.early.chosen)
 
 
 @dataclass(frozen=True)
@@ -148,13 +176,13 @@ class Build:
     def program(
         self,
         shapes: Sequence[Sequence[int]] | None = None,
-        outlined: Callable[[ModuleOp], None] | None = None,
+        early: Early | None = None,
     ) -> Program:
         """Lower a copy of the function, for arguments of `shapes` where its types leave sizes open.
 
         Args:
             shapes: of the arguments.
-            outlined: is given the module once its kernels are functions.
+            early: is told of kernels as soon as they are known.
 
         Raises:
             DiagnosticError: the source is not valid IR, or uses what the device cannot run.
@@ -169,11 +197,16 @@ class Build:
         lowering = lowering_passes(
             self.device.kind, self.workspace_bytes, self.device.gpu, private_records()
         )
+        if early is not None:
+            lowering = tuple(
+                _Telling(each, early) if isinstance(each, SelectKernelsPass) else each
+                for each in lowering
+            )
 
         def behind(done: ModulePass | None, module: ModuleOp, following: ModulePass | None) -> None:
             del following
-            if outlined is not None and isinstance(done, OutlineKernelsPass):
-                outlined(module)
+            if early is not None and isinstance(done, OutlineKernelsPass):
+                early.outlined(module)
 
         module = self.copy() if entry is not None else self._taken()
         try:

@@ -380,7 +380,7 @@ class Job:
             program = None
             if plan is None:
                 with early_kernels(self.device) as early:
-                    program = self._build.program(shapes, early.start)
+                    program = self._build.program(shapes, early)
                     tell("kernels")
                     plan = early.plan(
                         program, lambda done, count: tell(f"kernels, {done} of {count}")

@@ -20,7 +20,7 @@ from convir.lowering.selection.candidates import candidates_for, machine_for
 from convir.lowering.selection.records.read import find, records_of
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     from convir.dialects.kernel import ops as kernel
     from convir.lowering.kernels.host.target import CpuTarget
@@ -138,6 +138,8 @@ class Selection:
     """Files of tuning records that are asked before the shipped ones."""
     without: tuple[str, ...] = ()
     """Implementations that may not be chosen; where there are any, no record is asked."""
+    told: Callable[[kernel.RegionOp], None] | None = None
+    """Is given each region as soon as it has its config."""
 
     @property
     def gpu(self) -> Target | None:

@@ -47,7 +47,7 @@ from convir.passes.manager import remarks
 from convir.passes.manager.option_checks import check_device
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
@@ -60,7 +60,7 @@ def select(region: kernel.RegionOp, to: Selection) -> None:
     """Attach a config for a device to `region`, splitting it where an implementation does part."""
     whole, reasons = choose(region, to)
     if whole is not None and whole.config != LOOPS:
-        _attach(region, to.device, whole, "it computes all of the kernel")
+        _attach(region, to, whole, "it computes all of the kernel")
         return
     contractions = [
         op for op in region.body.block.ops if not isinstance(contraction_dims(op), Refusal)
@@ -78,13 +78,13 @@ def select(region: kernel.RegionOp, to: Selection) -> None:
         why = "; ".join(("the epilogue of a contraction", *_instead(whole, part.us), *reasons))
         first = _alone(region, part.last)
         _insert_before(region, first, part.last)
-        _attach(first, to.device, part.chosen, "it computes the contraction")
-        _attach(region, to.device, Chosen(LOOPS), why)
+        _attach(first, to, part.chosen, "it computes the contraction")
+        _attach(region, to, Chosen(LOOPS), why)
     elif whole is not None:
-        _attach(region, to.device, whole, "it computes all of the kernel")
+        _attach(region, to, whole, "it computes all of the kernel")
     else:
         why = "; ".join(reasons) if contractions else "it holds no contraction"
-        _attach(region, to.device, Chosen(LOOPS), why)
+        _attach(region, to, Chosen(LOOPS), why)
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def _refine(region: kernel.RegionOp, to: Selection) -> None:
     """Let a record choose the register tile of a planar kernel."""
     known = recorded(outlined(region, "candidate")[0], to)
     if isinstance(known, Chosen):
-        _attach(region, to.device, known, "it computes all of the kernel")
+        _attach(region, to, known, "it computes all of the kernel")
 
 
 def _alone(region: kernel.RegionOp, contraction: Operation) -> kernel.RegionOp:
@@ -167,11 +167,13 @@ def _insert_before(region: kernel.RegionOp, first: kernel.RegionOp, contraction:
             Rewriter.erase_op(op)
 
 
-def _attach(region: kernel.RegionOp, device: str, chosen: Chosen, reason: str) -> None:
-    attach_config(region, device, chosen.config)
+def _attach(region: kernel.RegionOp, to: Selection, chosen: Chosen, reason: str) -> None:
+    attach_config(region, to.device, chosen.config)
+    if to.told is not None:
+        to.told(region)
     shapes = ", ".join(str(t) for t in region.res.types if isinstance(t, TensorType))
     why = "; ".join((reason, *chosen.reasons))
-    reason = f"{chosen.config} for {device} ({shapes}): {why}"
+    reason = f"{chosen.config} for {to.device} ({shapes}): {why}"
     remarks.fired(NAME, _main_op(region), reason, "implemented")
 
 
@@ -207,6 +209,18 @@ class SelectKernelsPass(ModulePass):
         """Run on every kernel region.
 
         Raises:
+            PassFailedException: as `select`.
+        """
+        self.select(op)
+
+    def select(self, op: ModuleOp, told: Callable[[kernel.RegionOp], None] | None = None) -> None:
+        """Choose for every kernel region of a module.
+
+        Args:
+            op: the module.
+            told: is given each region as soon as it has its config.
+
+        Raises:
             PassFailedException: there is no such device, `target` names no target for it, or
                 `without` no implementation.
         """
@@ -215,7 +229,7 @@ class SelectKernelsPass(ModulePass):
         for name in self.without:
             if name not in IMPLEMENTATIONS[self.device]:
                 raise PassFailedException(f"'{name}' is not an implementation for {self.device}")
-        to = Selection(target, self.records, self.without)
+        to = Selection(target, self.records, self.without, told)
         for region in [r for r in op.walk() if isinstance(r, kernel.RegionOp)]:
             given = config_of(region, self.device)
             if given is None or given in self.without:

@@ -9,6 +9,7 @@ from convir.dialects.kernel.ops import FuncOp
 from convir.lowering.implementations import CUDA, config_of
 from convir.lowering.kernels.cuda.launch import KernelPlan
 from convir.lowering.kernels.registry import names_family, plan_kernel
+from convir.lowering.regions.outline_kernels import outlined
 from convir.runtime.cuda.planner import plan_program
 from convir.runtime.cuda.toolchain.compile import Compilations
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from xdsl.dialects.builtin import ModuleOp
 
+    from convir.dialects.kernel.ops import RegionOp
     from convir.lowering.kernels.target import Target
     from convir.runtime.cuda.plan import CudaPlan
     from convir.runtime.program import Program
@@ -39,16 +41,22 @@ class EarlyKernels:
     def __exit__(self, *error: object) -> None:
         self._compilations.__exit__(*error)
 
-    def start(self, module: ModuleOp) -> None:
-        """Compile what families launch for the kernels of `module`, which are outlined."""
-        configs = {op: config_of(op, CUDA) for op in module.ops if isinstance(op, FuncOp)}
-        plans = [
-            plan_kernel(function, config, self._gpu)
-            for function, config in configs.items()
-            if config is not None and names_family(config)
-        ]
-        launched = [plan.kernels for plan in plans if isinstance(plan, KernelPlan)]
-        self._compilations.start(kernel.source for kernels in launched for kernel in kernels)
+    def chosen(self, region: RegionOp) -> None:
+        """Compile what a family launches for `region`."""
+        self._start(outlined(region, "chosen")[0])
+
+    def outlined(self, module: ModuleOp) -> None:
+        """Compile what families launch for the kernels of `module`, as far as that is not begun."""
+        for function in [op for op in module.ops if isinstance(op, FuncOp)]:
+            self._start(function)
+
+    def _start(self, function: FuncOp) -> None:
+        config = config_of(function, CUDA)
+        if config is None or not names_family(config):
+            return
+        plan = plan_kernel(function, config, self._gpu)
+        if isinstance(plan, KernelPlan):
+            self._compilations.start(kernel.source for kernel in plan.kernels)
 
     def plan(self, program: Program, told: Callable[[int, int], None] | None = None) -> CudaPlan:
         """The plan of a program with the code of all its kernels, which the cache of cubins has

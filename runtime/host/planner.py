@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from xdsl.dialects.builtin import ModuleOp
 
+    from convir.dialects.kernel.ops import RegionOp
     from convir.lowering.kernels.host.launch import Buffer as Name
     from convir.lowering.kernels.host.launch import HostCode, Stage
     from convir.lowering.kernels.host.target import CpuTarget
@@ -69,7 +70,10 @@ class EarlyKernels:
     def __exit__(self, *error: object) -> None:
         self.codes.__exit__(*error)
 
-    def start(self, module: ModuleOp) -> None:
+    def chosen(self, region: RegionOp) -> None:
+        """Nothing: what kernels have in common is seen once all of them are known."""
+
+    def outlined(self, module: ModuleOp) -> None:
         """Compile the contractions among the kernels of `module`, which are outlined."""
         functions = [op for op in module.ops if isinstance(op, FuncOp) and _contracts(op)]
         parts = _Parts(self.codes, self.placed)

@@ -22,6 +22,7 @@ from convir.frontends.miopen import parse_line
 from convir.lowering.bodies.contraction.signature import signature_of
 from convir.lowering.implementations import CUDA, GEMM
 from convir.lowering.kernels.cuda.launch import KernelPlan
+from convir.lowering.kernels.cuda.old_spelling import read_config
 from convir.lowering.kernels.registry import plan_on
 from convir.lowering.kernels.target import DEFAULT_TARGET, Target, target_of
 from convir.lowering.regions.form_kernel_regions import FormKernelRegionsPass
@@ -49,8 +50,9 @@ SLOW = (9.0, 8.0, 10.0)
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 numbers = st.integers(1, 10**6).map(lambda n: n / 100)
 times = st.tuples(numbers, numbers, numbers)
-measurements = st.builds(Measurement, texts, texts, times) | st.builds(
-    Measurement, texts, texts, st.none(), texts
+configs = texts.filter(lambda text: read_config(text) == text)
+measurements = st.builds(Measurement, configs, texts, times) | st.builds(
+    Measurement, configs, texts, st.none(), texts
 )
 machines = st.builds(Machine, texts, st.integers(1, 300))
 measured = st.lists(measurements, max_size=5).map(tuple)

@@ -8,8 +8,10 @@ import pytest
 from gpu import nvrtc_or_skip
 
 from convir.analysis.structural_keys import forget_bodies
-from convir.api.build import Build
+from convir.api.build import Build, Early
 from convir.api.sources import source_of
+from convir.dialects.kernel.ops import FuncOp, RegionOp
+from convir.lowering.implementations import LOOPS, config_of
 from convir.lowering.kernels import registry
 from convir.lowering.kernels.target import DEFAULT_TARGET
 from convir.runtime.cache import object_cache
@@ -21,6 +23,8 @@ from convir.runtime.devices import CUDA, Device
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from xdsl.dialects.builtin import ModuleOp
 
     from convir.lowering.kernels.target import Target
     from convir.runtime.program import Program
@@ -60,10 +64,10 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def lowered(early: EarlyKernels | None = None) -> Program:
+def lowered(early: Early | None = None) -> Program:
     device = Device(CUDA, 0, DEFAULT_TARGET)
     build = Build(source_of(TWICE, (), 1.0), None, "default", device, None)
-    return build.program(outlined=None if early is None else early.start)
+    return build.program(early=early)
 
 
 def test_kernels_are_compiled_while_their_program_is_lowered(compiled: list[str]) -> None:
@@ -86,6 +90,24 @@ def test_kernels_of_families_do_not_wait_for_the_plan(compiled: list[str]) -> No
     with EarlyKernels(DEFAULT_TARGET) as early:
         lowered(early)
     assert len(compiled) == 1
+
+
+def test_each_region_is_told_as_soon_as_it_has_its_config() -> None:
+    class Told:
+        def __init__(self) -> None:
+            self.configs: list[str | None] = []
+
+        def chosen(self, region: RegionOp) -> None:
+            self.configs.append(config_of(region, CUDA))
+
+        def outlined(self, module: ModuleOp) -> None:
+            functions = [op for op in module.ops if isinstance(op, FuncOp)]
+            assert {config_of(op, CUDA) for op in functions} == set(self.configs)
+
+    told = Told()
+    lowered(told)
+    assert len(told.configs) == 3
+    assert told.configs[0] == told.configs[1] != told.configs[2] == LOOPS
 
 
 def test_what_nvrtc_refuses_is_an_error_of_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -119,7 +119,7 @@ func.func @main(
 def test_contractions_are_compiled_while_their_program_is_lowered():
     build = Build(source_of(text([64, 96, 160]), (), 1.0), None, "default", Device(HOST), None)
     with EarlyKernels(target()) as early:
-        program = build.program(outlined=early.start)
+        program = build.program(early=early)
         assert len(early.launches) == len(early.placed) == 3
         plan = plan_program(program, target(), early)
     late = plan_program(build.program(), target())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import gcd, prod
 from typing import TYPE_CHECKING
 
@@ -92,11 +92,24 @@ class Layout:
     pixels: int
     """Of a stage, those behind its last box that rows without output pixels read among them."""
 
-    @property
+    @cached_property
     def planes(self) -> tuple[Plane, ...]:
         """One for each tensor map."""
         found = {plane.first: plane for planes in self.slices for plane in planes}
         return tuple(found.values())
+
+    @cached_property
+    def refusal(self) -> Refusal | None:
+        """Why no config has it; None if some may."""
+        if any(max(box.pixels) > MOST_BOX for box in self.boxes):
+            return Refusal(
+                f"a halo of {self.boxes[0].pixels} pixels is no box of at most {MOST_BOX}"
+            )
+        if len(self.planes) > MOST_BOXES:
+            return Refusal(f"{len(self.planes)} boxes of a halo are more than {MOST_BOXES}")
+        if any(min(plane.extents) < 1 for plane in self.planes):
+            return Refusal("all that some taps read lies outside of A")
+        return None
 
     @property
     def halo(self) -> int:
@@ -267,12 +280,8 @@ def refusal(problem: HaloProblem, config: HaloConfig, target: Target) -> Refusal
     if refused is not None:
         return refused
     layout = layout_of(problem, config)
-    if any(max(box.pixels) > MOST_BOX for box in layout.boxes):
-        return Refusal(f"a halo of {layout.boxes[0].pixels} pixels is no box of at most {MOST_BOX}")
-    if len(layout.planes) > MOST_BOXES:
-        return Refusal(f"{len(layout.planes)} boxes of a halo are more than {MOST_BOXES}")
-    if any(min(plane.extents) < 1 for plane in layout.planes):
-        return Refusal("all that some taps read lies outside of A")
+    if layout.refusal is not None:
+        return layout.refusal
     groups = groups_of(problem, config)
     held = groups * layout.tiles * config.columns // 2
     most = MOST_ACCUMULATORS if groups == 1 else MOST_PHASE_ACCUMULATORS
