@@ -11,6 +11,8 @@ import torch
 from torch import fx
 from torch._ops import OpOverload
 
+from convir.frontends.onnx.errors import OnnxError
+from convir.frontends.onnx.importer import module_of_model
 from convir.frontends.pytorch.call import AtenCall
 from convir.frontends.pytorch.errors import UnsupportedError
 from convir.frontends.pytorch.ops import OPERATORS
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 
 _tree: Any = import_module("torch.utils._pytree")
 
+_FLOATS = frozenset(
+    element_of(each) for each in (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+)
 _RANDOM = (torch.Tag.nondeterministic_seeded,)
 
 
@@ -121,12 +126,17 @@ def read_graph(
 def refusal(node: fx.Node) -> str | None:
     """Why a call has no spelling, read alone; None if it has one."""
     try:
-        reader = _Reader({}, keeps_layouts=True)
-        for each in node.all_input_nodes:
-            reader.invent(each)
-        reader.call(node)
+        model = _Reader({}, keeps_layouts=True).alone(node)
     except UnsupportedError as error:
         return str(error)
+    ports = (*model.inputs, *model.outputs)
+    if all(port.element in _FLOATS and port.shape and 0 not in port.shape for port in ports):
+        return None
+    try:  # Many an operator that is spelled is one of floats alone, or wants elements.
+        module_of_model(model)
+    except OnnxError as error:
+        message = error.diagnostics[0].message
+        return message.partition("): ")[2] or message
     return None
 
 
@@ -173,7 +183,25 @@ class _Reader:
         model = self._spell.model(inputs, [value for value, _ in ends])
         return AtenProgram(model, tuple(places), tuple(place for _, place in ends))
 
-    def invent(self, node: fx.Node) -> None:
+    def alone(self, node: fx.Node) -> Model:
+        """One call, and what it reads as inputs.
+
+        Raises:
+            UnsupportedError: it has no spelling.
+        """
+        for each in node.all_input_nodes:
+            self._invent(each)
+        self.call(node)
+        for user in node.users:
+            if user.target is operator.getitem and user.users:
+                self.call(user)
+        inputs, outputs = (
+            [leaf for each in nodes for leaf in _values_in(self._values[each])]
+            for nodes in (node.all_input_nodes, [node])
+        )
+        return self._spell.model(inputs, outputs)
+
+    def _invent(self, node: fx.Node) -> None:
         """Take what a node gives as inputs."""
         found = node.meta.get("val")
         if isinstance(found, torch.Tensor):
@@ -324,6 +352,10 @@ class _Reader:
             return self._spell.tensor(leaf) if isinstance(leaf, torch.Tensor) else leaf
 
         return _tree.tree_map(spelled, given)
+
+
+def _values_in(tree: Any) -> list[Value]:
+    return [leaf for leaf in _tree.tree_leaves(tree) if isinstance(leaf, Value)]
 
 
 def _check(made: Value, result: tuple[Shape, Dtype] | None, name: str) -> None:

@@ -270,6 +270,29 @@ def test_what_has_no_spelling_stays_pytorchs() -> None:
     assert "not supported" in str(report)
 
 
+def test_calls_that_are_for_floats_alone_leave_the_rest() -> None:
+    def function(x: Any, n: Any) -> Any:
+        return x @ x.mT, n.abs(), (-n).sum(), n.floor(), x.sum().cumsum(0)
+
+    (report,) = check(function, torch.randn(3, 4), torch.tensor([3, -5]))
+    assert report.pieces == 1
+    left = {op.split(".")[1]: why for op, why in report.left}
+    assert left.pop("cumsum") == "a tensor of rank 0 has no axis 0"
+    assert set(left) == {"abs", "neg", "sum", "floor"}
+    assert set(left.values()) == {"is not supported on elements of type i64"}
+
+
+def test_a_result_that_has_no_spelling_leaves_its_call() -> None:
+    def function(x: Any) -> Any:
+        y, places = F.max_pool2d(x, 2, return_indices=True)
+        return y @ y.mT, places
+
+    (report,) = check(function, torch.randn(2, 3, 6, 6))
+    assert report.pieces == 1
+    assert all("result 1 of aten.max_pool2d" in why for _, why in report.left)
+    assert report.left
+
+
 def test_indices_that_may_be_outside_are_pytorchs() -> None:
     """It raises then; constant ones are looked at when the piece is compiled."""
 
