@@ -157,6 +157,8 @@ class _Converter:
                 self.loop(cast("scf.ForOp", op))
             case "scf.if":
                 self.branch(cast("scf.IfOp", op))
+            case "memref.collapse_shape":
+                self.values[op.results[0]] = self.values[op.operands[0]]
             case "memref.load":
                 load = cast("memref.LoadOp", op)
                 pointer, stored = self.address(load.memref, list(load.indices))

@@ -29,6 +29,7 @@ def launch(body: KernelBody, cpu: CpuTarget) -> HostLaunch:
         PassFailedException: an op has no code for a CPU.
     """
     # Most programs are contractions, which need no LLVM dialect: that takes long to import.
+    from convir.lowering.loops.coalesce import coalesce  # noqa: PLC0415
     from convir.lowering.loops.llvm.entry import entry_of, loops_ir  # noqa: PLC0415
     from convir.lowering.loops.nests import (  # noqa: PLC0415
         lower_kernel,
@@ -42,6 +43,8 @@ def launch(body: KernelBody, cpu: CpuTarget) -> HostLaunch:
         *(Argument("output", index) for index in range(len(types.outputs))),
     )
     loops = lower_kernel(body.function, reused=[argument for argument, _ in body.reused])
+    for function in loops:
+        coalesce(function)
     # The loops are taken apart while they are converted.
     stages = tuple(
         Stage(entry_of(function), range_size(function), buffers, scalar_work(function))

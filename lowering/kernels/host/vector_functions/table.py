@@ -80,38 +80,44 @@ def with_definitions(ir: str, cpu: CpuTarget) -> str:
 
 
 def _interleaved(lines: list[str]) -> list[str]:
-    """The lines, with a hint at the end of loops whose body, one block, calls a function.
+    """The lines, with a hint about the loops whose body, one block, calls a function.
 
     The steps of a function wait for one another. LLVM sees no reason to take turns with those of
     other vectors; a processor looks too few instructions ahead to find all of them on its own.
     """
     bounds: dict[str, int] = {}
-    label, calls, hints = "", False, 0
-    for number, line in enumerate(lines):
+    label, calls = "", False
+    found: set[str] = set()
+    for line in lines:
         if line.endswith(":"):
             label, calls = line[:-1], False
         calls |= f'@"{_PREFIX}' in line and not line.startswith("define")
         back = _BRANCH.fullmatch(line)
         if (bound := _BOUND.search(line)) is not None:
             bounds[label] = int(bound["bound"])
-        whole = back is not None and bounds.get(back["label"], 1) % (_TURNS * _LANES) == 0
-        if calls and whole:
-            hints += 1
-            lines[number] = f"{line}, !llvm.loop !{_HINT + hints}"
+        if calls and back is not None and _is_whole(bounds.get(back["label"], 1)):
+            found.add(back["node"])
         if line.startswith("define"):
             bounds.clear()
-    loops = [f"!{_HINT + i} = distinct !{{!{_HINT + i}, !{_HINT}}}" for i in range(1, hints + 1)]
-    hint = f'!{_HINT} = !{{!"llvm.loop.interleave.count", i32 {_TURNS}}}'
-    return [*lines, hint, *loops] if hints else lines
+    nodes = {f"{node} = distinct !{{{node}": node for node in found}
+    hinted = [f"{line[:-1]}, {_HINT}}}" if line.split(",")[0] in nodes else line for line in lines]
+    hint = f'{_HINT} = !{{!"llvm.loop.interleave.count", i32 {_TURNS}}}'
+    return [*hinted, hint] if found else lines
 
 
-_BRANCH = re.compile(r' *br label %"?(?P<label>[^"]+)"?')
+def _is_whole(count: int) -> bool:
+    """Whether of so many iterations none, or next to none, are left over."""
+    return count % (_TURNS * _LANES) == 0 or count >= _MANY
+
+
+_BRANCH = re.compile(r' *br label %"?(?P<label>[^",]+)"?, !llvm.loop (?P<node>!\d+)')
 _BOUND = re.compile(r"= icmp slt i64 \S+, (?P<bound>\d+)$")
 _TURNS, _LANES = 4, 16
-"""Vectors of which the steps alternate, and how long they are at most: of other numbers of
-iterations some would be left over."""
-_HINT = 1000
-"""The number of the first hint among an assembly's metadata."""
+"""Vectors of which the steps alternate, and how long they are at most."""
+_MANY = 64 * _TURNS * _LANES
+"""Iterations of which some may be left over."""
+_HINT = "!1000"
+"""The node of the hint among an assembly's metadata."""
 _DECLARATION = f'declare float @"{_PREFIX}'
 
 
