@@ -25,7 +25,7 @@ NEIGHBOURS = 4
 NEAR = 4.0
 """How unlike it they may be (`Shape.distance`)."""
 
-NEIGHBOURS_FASTER = 1.2
+NEIGHBOURS_FASTER = 1.25
 """How much faster convir's kernel must have been for each of them."""
 
 

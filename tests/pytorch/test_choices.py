@@ -131,25 +131,29 @@ def test_sittings_that_disagree_are_held_again(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize(
-    ("searches", "takes", "held"),
-    [((12, 12), True, 2), ((10.2, 12), False, 1), ((12, 9), False, 2)],
+    ("theirs", "next_search", "takes", "searched"),
+    [(14, 12, True, True), (14, 10.2, False, True), (10.2, 12, False, False), (17, 9, True, False)],
 )
-def test_searches_of_cudnn_that_found_a_better_plan(
-    monkeypatch: pytest.MonkeyPatch, searches: tuple[float, ...], takes: bool, held: int
+def test_a_search_of_cudnn_that_finds_a_better_plan(
+    monkeypatch: pytest.MonkeyPatch, theirs: float, next_search: float, takes: bool, searched: bool
 ) -> None:
     """On a GPU another search, in a thread of its own, may give back what the first would take."""
-    found = iter(searches)
+    held: list[object] = []
+
+    def in_new_thread(*_: object) -> list[float]:
+        held.append(_)
+        return [10.0, next_search]
+
     monkeypatch.setattr(timing, "gpu_seconds", lambda call: 1e-6 * call())  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
     monkeypatch.setattr(timing, "_alone", lambda _: nullcontext())  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
-    monkeypatch.setattr(timing, "_in_new_thread", lambda *_: [10.0, next(found)])  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    monkeypatch.setattr(timing, "_in_new_thread", in_new_thread)
     with convir.pytorch.enabled(measure=False):
         F.conv2d(X, W)
-        (row,) = rows.known_rows()
-    signature = dataclasses.replace(row.signature, device="cuda:0")
-    choice = compared(signature, {"": lambda: 10.0}, lambda: 14.0)
+        (found,) = rows.known_rows()
+    signature = dataclasses.replace(found.signature, device="cuda:0")
+    choice = compared(signature, {"": lambda: 10.0}, lambda: theirs)
     assert choice.takes == takes
-    assert choice.pytorch_us == min(searches[:held])
-    assert next(found, None) == (searches[held] if held < len(searches) else None)
+    assert bool(held) == searched
 
 
 def test_the_fastest_config_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
