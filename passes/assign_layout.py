@@ -11,7 +11,8 @@ tensors (`analysis/layouts.py`) is permuted; where the component ends, tensors a
 
 A component is rewritten if that moves fewer bytes than its convolutions would: a kernel whose
 vectors hold channels copies an image with its channels first, and transposes its result. On
-the host small convolutions along neighbouring frames need no copy (`fused_chain`).
+the host small convolutions along neighbouring frames need no copy (`fused_chain`), and
+normalisations of groups of channels go with the images around them (`channel_groups.py`).
 With `layout=channels-outermost` images become CNHW: a 1x1 convolution is one matrix product for
 the whole batch, with no copy.
 """
@@ -30,6 +31,7 @@ from xdsl.utils.exceptions import PassFailedException
 from convir.analysis.layouts import CHANNELS_FIRST, HOST, components, links_of
 from convir.analysis.refusal import Refusal
 from convir.dialects.stream_attributes import states_of
+from convir.passes.channel_groups import join_groups
 from convir.passes.dce import eliminate_dead_code
 from convir.passes.manager import remarks
 from convir.passes.manager.option_checks import check_device
@@ -101,6 +103,12 @@ def _transpose_behind(value: SSAValue, order: Sequence[int]) -> SSAValue:
     return ops[-1].results[0]
 
 
+def _images(block: Block) -> set[SSAValue]:
+    """What may change its layout on the host."""
+    found = (each.values for each in components(block) if each.gained(HOST))
+    return {value for values in found for value in values}
+
+
 @dataclass(frozen=True)
 class AssignLayoutPass(ModulePass):
     """Puts the channels of a graph's images last, with transposes at the graph's edges."""
@@ -125,6 +133,9 @@ class AssignLayoutPass(ModulePass):
             if len(function.body.blocks) == 1:
                 # The kernels of a stream's rows of frames are the same on every device.
                 device = HOST if states_of(function) else self.device
+                if device == HOST:
+                    join_groups(function.body.block, _images(function.body.block))
+                    eliminate_dead_code(function)
                 self._assign(function.body.block, device)
                 eliminate_dead_code(function)
 

@@ -210,3 +210,70 @@ func.func @encoded(%x: tensor<1x64x8x8xf32, "rows">, %w: tensor<64x64x1x1xf32>, 
   %2 = conv.fprop layouts(NCHW, KCRS, NCHW) ins(%1, %w : tensor<1x64x8x8xf32, "rows">, tensor<64x64x1x1xf32>) outs(%init : tensor<1x64x8x8xf32, "rows">)
   return %2 : tensor<1x64x8x8xf32, "rows">
 }
+
+// -----
+
+#apart = affine_map<(n, g, c, h, w) -> (n, g, c, h, w)>
+#group = affine_map<(n, g, c, h, w) -> (n, g)>
+
+// The sums of groups are sums of the sums of channels, so that no image is transposed for them.
+// REMARK: conv.fprop rewritten: NCHW to channels-last for 2 convolutions: 2 transposes
+// CHECK-LABEL: func.func @groups
+// CHECK:       conv.fprop layouts(NHWC, KCRS, NHWC)
+// CHECK:       linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3) -> (d0, d2, d3, d1)>, affine_map<(d0, d1, d2, d3) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction", "reduction"]}
+// CHECK:       tensor.expand_shape {{.*}} : tensor<1x16xf32> into tensor<1x4x4xf32>
+// CHECK:       linalg.generic {{.*}}iterator_types = ["parallel", "parallel", "reduction"]}
+// CHECK:       tensor.collapse_shape {{.*}} : tensor<1x4x4xf32> into tensor<1x16xf32>
+// CHECK:       linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3) -> (d0, d1, d2, d3)>, affine_map<(d0, d1, d2, d3) -> (d0, d3)>
+// CHECK-NEXT:  ^
+// CHECK-NEXT:    arith.subf
+// CHECK-NOT:   linalg.transpose
+// CHECK:       conv.fprop layouts(NHWC, KCRS, NHWC)
+// OUTER-LABEL: func.func @groups
+func.func @groups(%x: tensor<1x16x8x8xf32>, %w: tensor<16x16x1x1xf32>) -> tensor<1x16x8x8xf32> {
+  %zeros = arith.constant dense<0.0> : tensor<1x16x8x8xf32>
+  %none = arith.constant dense<0.0> : tensor<1x4xf32>
+  %e = tensor.empty() : tensor<1x4x4x8x8xf32>
+  %0 = conv.fprop layouts(NCHW, KCRS, NCHW) ins(%x, %w : tensor<1x16x8x8xf32>, tensor<16x16x1x1xf32>) outs(%zeros : tensor<1x16x8x8xf32>)
+  %1 = tensor.expand_shape %0 [[0], [1, 2], [3], [4]] output_shape [1, 4, 4, 8, 8] : tensor<1x16x8x8xf32> into tensor<1x4x4x8x8xf32>
+  %2 = linalg.generic {indexing_maps = [#apart, #group], iterator_types = ["parallel", "parallel", "reduction", "reduction", "reduction"]} ins(%1 : tensor<1x4x4x8x8xf32>) outs(%none : tensor<1x4xf32>) {
+  ^bb0(%a: f32, %t: f32):
+    %s = arith.addf %t, %a : f32
+    linalg.yield %s : f32
+  } -> tensor<1x4xf32>
+  %3 = linalg.generic {indexing_maps = [#apart, #group, #apart], iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel"]} ins(%1, %2 : tensor<1x4x4x8x8xf32>, tensor<1x4xf32>) outs(%e : tensor<1x4x4x8x8xf32>) {
+  ^bb0(%a: f32, %t: f32, %o: f32):
+    %s = arith.subf %a, %t : f32
+    linalg.yield %s : f32
+  } -> tensor<1x4x4x8x8xf32>
+  %4 = tensor.collapse_shape %3 [[0], [1, 2], [3], [4]] : tensor<1x4x4x8x8xf32> into tensor<1x16x8x8xf32>
+  %5 = conv.fprop layouts(NCHW, KCRS, NCHW) ins(%4, %w : tensor<1x16x8x8xf32>, tensor<16x16x1x1xf32>) outs(%zeros : tensor<1x16x8x8xf32>)
+  return %5 : tensor<1x16x8x8xf32>
+}
+
+// -----
+
+#apart = affine_map<(n, g, c, h, w) -> (n, g, c, h, w)>
+#group = affine_map<(n, g, c, h, w) -> (n, g)>
+
+// Not rewritten because the maximum of a group is no sum: the image is transposed for it.
+// CHECK-LABEL: func.func @largest
+// CHECK:       linalg.transpose
+// CHECK:       conv.fprop layouts(NHWC, KCRS, NHWC)
+// CHECK:       linalg.transpose
+// CHECK:       tensor.expand_shape {{.*}} : tensor<1x16x8x8xf32> into tensor<1x4x4x8x8xf32>
+// OUTER-LABEL: func.func @largest
+func.func @largest(%x: tensor<1x16x8x8xf32>, %w: tensor<16x16x1x1xf32>) -> tensor<1x4xf32> {
+  %zeros = arith.constant dense<0.0> : tensor<1x16x8x8xf32>
+  %none = arith.constant dense<0.0> : tensor<1x4xf32>
+  %0 = conv.fprop layouts(NCHW, KCRS, NCHW) ins(%x, %w : tensor<1x16x8x8xf32>, tensor<16x16x1x1xf32>) outs(%zeros : tensor<1x16x8x8xf32>)
+  %1 = conv.fprop layouts(NCHW, KCRS, NCHW) ins(%0, %w : tensor<1x16x8x8xf32>, tensor<16x16x1x1xf32>) outs(%zeros : tensor<1x16x8x8xf32>)
+  %2 = conv.fprop layouts(NCHW, KCRS, NCHW) ins(%1, %w : tensor<1x16x8x8xf32>, tensor<16x16x1x1xf32>) outs(%zeros : tensor<1x16x8x8xf32>)
+  %3 = tensor.expand_shape %2 [[0], [1, 2], [3], [4]] output_shape [1, 4, 4, 8, 8] : tensor<1x16x8x8xf32> into tensor<1x4x4x8x8xf32>
+  %4 = linalg.generic {indexing_maps = [#apart, #group], iterator_types = ["parallel", "parallel", "reduction", "reduction", "reduction"]} ins(%3 : tensor<1x4x4x8x8xf32>) outs(%none : tensor<1x4xf32>) {
+  ^bb0(%a: f32, %t: f32):
+    %s = arith.maximumf %t, %a : f32
+    linalg.yield %s : f32
+  } -> tensor<1x4xf32>
+  return %4 : tensor<1x4xf32>
+}

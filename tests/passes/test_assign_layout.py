@@ -94,6 +94,8 @@ class Graph:
                 other = self.argument(f"tensor<{self.n}x{c}x1x1xf32>")
                 indexing = "affine_map<(n, c, h, w) -> (n, c, 0, 0)>"
                 self._generic(value, other, f"tensor<{self.n}x{c}x1x1xf32>", indexing, shape)
+            case "groups":
+                self._less_group_sums(value, 2 - c % 2, shape)
             case "residual":
                 same = [name for name, known in self.values if known == shape]
                 self.add(f"arith.addf {value}, {same[number % len(same)]} : {kind}", shape)
@@ -150,6 +152,36 @@ class Graph:
             shape,
         )
 
+    def _less_group_sums(self, value: str, groups: int, shape: tuple[int, int, int]) -> None:
+        """Each channel less what all elements of its group of channels come to."""
+        c, h, w = shape
+        apart = f"tensor<{self.n}x{groups}x{c // groups}x{h}x{w}xf32>"
+        sums, split = f"tensor<{self.n}x{groups}xf32>", "[[0], [1, 2], [3], [4]]"
+        whole = "affine_map<(n, g, c, h, w) -> (n, g, c, h, w)>"
+        part = "affine_map<(n, g, c, h, w) -> (n, g)>"
+        at = f"%g{len(self.lines)}"
+        sizes = ", ".join(map(str, (self.n, groups, c // groups, h, w)))
+        every = ", ".join(['"parallel"'] * 5)
+        reduced = ", ".join(['"parallel"'] * 2 + ['"reduction"'] * 3)
+        self.lines.append(f"""{at} = tensor.expand_shape {value} {split} output_shape [{sizes}]
+            : {self.kind(shape)} into {apart}
+          {at}_0 = arith.constant dense<0.0> : {sums}
+          {at}_1 = linalg.generic {{indexing_maps = [{whole}, {part}],
+            iterator_types = [{reduced}]}} ins({at} : {apart}) outs({at}_0 : {sums}) {{
+          ^bb0(%x: f32, %t: f32):
+            %s = arith.addf %t, %x : f32
+            linalg.yield %s : f32
+          }} -> {sums}
+          {at}_2 = tensor.empty() : {apart}
+          {at}_3 = linalg.generic {{indexing_maps = [{whole}, {part}, {whole}],
+            iterator_types = [{every}]}} ins({at}, {at}_1 : {apart}, {sums})
+            outs({at}_2 : {apart}) {{
+          ^bb0(%x: f32, %t: f32, %o: f32):
+            %s = arith.subf %x, %t : f32
+            linalg.yield %s : f32
+          }} -> {apart}""")
+        self.add(f"tensor.collapse_shape {at}_3 {split} : {apart} into {self.kind(shape)}", shape)
+
     def text(self, returned: list[int]) -> str:
         picked = [self.values[number % len(self.values)] for number in returned]
         names = ", ".join(name for name, _ in picked)
@@ -169,6 +201,7 @@ OPS = (
     "bias",
     "relu",
     "gate",
+    "groups",
     "residual",
     "pad",
     "slice",
