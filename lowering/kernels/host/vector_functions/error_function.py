@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from convir.lowering.kernels.host.vector_functions.exponential import (
     EXP_PARTS_SHIFT,
     exp2_between,
-    exp_parts,
+    parts_of_half,
 )
 from convir.lowering.kernels.host.vector_functions.term import polynomial
 
@@ -55,9 +55,9 @@ def erf(x: Term) -> Term:
 def gelu(x: Term) -> Term:
     """x · (1 + erf(x / sqrt 2)) / 2."""
     magnitude = x.magnitude().at_most(_GELU_END)
-    # -x²/2 as two numbers: the square of the upper half of the bits is exact.
+    # x² as two numbers: the square of the upper half of the bits is exact.
     high = (magnitude.bits() & _UPPER_HALF).floats()
-    power, near = exp_parts(high * high * -0.5, (high - magnitude) * (magnitude + high) * 0.5)
+    power, near = parts_of_half(high * high, (magnitude - high, magnitude + high))
     # u, and what is lost relative to it: in the sum of its divisor, and in the quotient.
     quarter = magnitude * 0.25
     below = quarter + 1.0
@@ -66,5 +66,5 @@ def gelu(x: Term) -> Term:
     lost = (-u).times_plus(quarter - (below - 1.0), lost)
     near = polynomial(u, _GELU_SLOPE).times_plus(lost, near)
     tail = magnitude * u * polynomial(u, _GELU_TAIL)
-    tail = tail.times_plus(near, tail) * power * 2.0**-EXP_PARTS_SHIFT
-    return (x.at_least(0.0) - tail).with_sign_of(x)
+    tail = tail.times_plus(near, tail) * power
+    return tail.times_plus(-(2.0**-EXP_PARTS_SHIFT), x.at_least(0.0)).with_sign_of(x)

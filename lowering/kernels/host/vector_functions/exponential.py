@@ -21,6 +21,7 @@ _EXP = (
     0.4999999403953552, 0.16666516661643982, 0.04166810214519501, 0.008369192481040955,
     0.001383890165016055,
 )  # fmt: skip
+_EXP_OF_HALF = (-0.5, *(c * (-0.5) ** power for power, c in enumerate(_EXP, 2)))
 _EXPM1 = (
     0.4999999701976776, 0.16666539013385773, 0.04166775569319725, 0.008367122150957584,
     0.0013835706049576402,
@@ -80,19 +81,26 @@ def exp_by_scaling(x: Term) -> Term:
     shifted = x.times_plus(LOG2_E, _ROUNDER)
     n = shifted - _ROUNDER
     rest = n.times_plus(-_LN2_LOW, n.times_plus(-_LN2_HIGH, x))
-    return (_near_zero(rest) + 1.0).times_power(n, shifted.bits() - _ROUNDER_BITS)
+    return polynomial(rest, (1.0, 1.0, *_EXP)).times_power(n, shifted.bits() - _ROUNDER_BITS)
 
 
 def exp_of_negative(x: Term) -> Term:
     """e to the power of an `x` that is not positive."""
-    power, near = exp_parts(x.at_least(_EXP_ENDS[0]), None)
-    return power.times_plus(near, power) * 2.0**-EXP_PARTS_SHIFT
-
-
-def exp_parts(x: Term, more: Term | None) -> tuple[Term, Term]:
-    """p and q of e^(x + more) = 2^-64 · p · (1 + q), for x from -110 to 0 and a small `more`."""
+    x = x.at_least(_EXP_ENDS[0])
     power, rest = _parts(x, x.number(_ROUNDER + _BIAS + EXP_PARTS_SHIFT))
-    return power, _near_zero(rest if more is None else rest + more)
+    return power.times_plus(_near_zero(rest), power) * 2.0**-EXP_PARTS_SHIFT
+
+
+def parts_of_half(x: Term, factors: tuple[Term, Term]) -> tuple[Term, Term]:
+    """p and q of e^-((x + the product of `factors`) / 2) = 2^-64 · p · (1 + q), for an x from 0 to
+    220 and a small product."""
+    rounder = _ROUNDER + _BIAS + EXP_PARTS_SHIFT
+    shifted = x.times_plus(-LOG2_E / 2, rounder)
+    n = shifted - rounder
+    rest = n.times_plus(2 * _LN2_LOW, n.times_plus(2 * _LN2_HIGH, x))
+    rest = factors[0].times_plus(factors[1], rest)
+    power = (shifted.bits() << _MANTISSA).floats()
+    return power, rest * polynomial(rest, _EXP_OF_HALF)
 
 
 def _parts(x: Term, rounder: Term) -> tuple[Term, Term]:
@@ -119,9 +127,8 @@ def tanh(x: Term) -> Term:
     less_one = (rest * rest).times_plus(polynomial(rest, _EXPM1), rest)
     half = half_power.times_plus(less_one, half_power - 0.5)
     # h / (1 + h) as that of which the quotient is the smaller part, and its errors are.
-    is_small = half < 1.0
-    above, whole = is_small.select(half * half, 1.0), is_small.select(half, 1.0)
-    return (whole - above / (half + 1.0)).with_sign_of(x)
+    whole = half.at_most(1.0)
+    return (whole - whole * whole / (half + 1.0)).with_sign_of(x)
 
 
 def sigmoid(x: Term) -> Term:

@@ -86,38 +86,56 @@ def _interleaved(lines: list[str]) -> list[str]:
     other vectors; a processor looks too few instructions ahead to find all of them on its own.
     """
     bounds: dict[str, int] = {}
-    label, calls = "", False
-    found: set[str] = set()
+    label, turns = "", 0
+    found: dict[str, int] = {}
     for line in lines:
         if line.endswith(":"):
-            label, calls = line[:-1], False
-        calls |= f'@"{_PREFIX}' in line and not line.startswith("define")
-        back = _BRANCH.fullmatch(line)
+            label, turns = line[:-1], 0
+        if (call := _CALL.search(line)) is not None and not line.startswith("define"):
+            wanted = _TURNS_OF.get(call["name"], _TURNS)
+            turns = min(turns or wanted, wanted)
         if (bound := _BOUND.search(line)) is not None:
             bounds[label] = int(bound["bound"])
-        if calls and back is not None and _is_whole(bounds.get(back["label"], 1)):
-            found.add(back["node"])
+        back = _BRANCH.fullmatch(line)
+        if back is not None and turns > 1 and _is_whole(bounds.get(back["label"], 1), turns):
+            found[back["node"]] = turns
         if line.startswith("define"):
             bounds.clear()
-    nodes = {f"{node} = distinct !{{{node}": node for node in found}
-    hinted = [f"{line[:-1]}, {_HINT}}}" if line.split(",")[0] in nodes else line for line in lines]
-    hint = f'{_HINT} = !{{!"llvm.loop.interleave.count", i32 {_TURNS}}}'
-    return [*hinted, hint] if found else lines
+    hinted: list[str] = []
+    for line in lines:
+        node = line.partition(" = distinct ")[0]
+        hinted.append(f"{line[:-1]}, {_hint(found[node])}}}" if node in found else line)
+    hints = [
+        f'{_hint(turns)} = !{{!"llvm.loop.interleave.count", i32 {turns}}}'
+        for turns in sorted(set(found.values()))
+    ]
+    return [*hinted, *hints]
 
 
-def _is_whole(count: int) -> bool:
+def _is_whole(count: int, turns: int) -> bool:
     """Whether of so many iterations none, or next to none, are left over."""
-    return count % (_TURNS * _LANES) == 0 or count >= _MANY
+    return count % (turns * _LANES) == 0 or count >= _MANY
 
 
+def _hint(turns: int) -> str:
+    """The node of a hint among an assembly's metadata."""
+    return f"!{1000 + turns}"
+
+
+_CALL = re.compile(rf'@"{re.escape(_PREFIX)}(?P<name>[^"]+)"')
 _BRANCH = re.compile(r' *br label %"?(?P<label>[^",]+)"?, !llvm.loop (?P<node>!\d+)')
 _BOUND = re.compile(r"= icmp slt i64 \S+, (?P<bound>\d+)$")
-_TURNS, _LANES = 4, 16
-"""Vectors of which the steps alternate, and how long they are at most."""
-_MANY = 64 * _TURNS * _LANES
+_TURNS = 4
+"""Vectors of which the steps alternate: of functions that divide, which waits longest."""
+_TURNS_OF = {
+    **dict.fromkeys(("math.exp", "math.log", "math.log1p"), 2),
+    **dict.fromkeys(("math.erf", "math.sin", "math.cos", "math.powf"), 1),
+}
+"""Of others: fewer where constants need the registers, or steps do not wait for each other."""
+_LANES = 16
+"""How long vectors are at most."""
+_MANY = 1 << 12
 """Iterations of which some may be left over."""
-_HINT = "!1000"
-"""The node of the hint among an assembly's metadata."""
 _DECLARATION = f'declare float @"{_PREFIX}'
 
 
