@@ -28,13 +28,17 @@ if TYPE_CHECKING:
 
 
 _SHAPE_OPERANDS: Mapping[str, tuple[int, ...]] = {
+    "ConstantOfShape": (0,),
     "CumSum": (1,),
+    "DequantizeLinear": (1, 2),
     "Dropout": (2,),
     "Expand": (1,),
     "Loop": (0, 1),
     "OneHot": (1, 2),
     "Pad": (1, 2, 3),
-    **{f"Reduce{kind}": (1,) for kind in ("Max", "Mean", "Min", "Sum")},
+    "QLinearMatMul": (1, 2, 4, 5, 6, 7),
+    "QuantizeLinear": (1, 2),
+    **{f"Reduce{kind}": (1,) for kind in ("Max", "Mean", "Min", "Prod", "Sum")},
     "Reshape": (1,),
     "Range": (0, 1, 2),
     "Resize": (2, 3),
@@ -82,7 +86,10 @@ class ConvirRep:
         variable = [array for name, array in named.items() if name not in self._fixed]
         results = self._executable([array.shape for array in variable], fixed)(*variable)
         several = cast("tuple[Any, ...]", results if isinstance(results, tuple) else (results,))
-        return tuple(_on_the_host(result) for result in several)
+        return tuple(
+            _declared(_on_the_host(result), port)
+            for result, port in zip(several, self._model.graph.output, strict=True)
+        )
 
     def _executable(
         self, shapes: Sequence[tuple[int, ...]], fixed: Mapping[str, Array]
@@ -129,6 +136,13 @@ def _device_name(device: str) -> str:
     name, _, number = device.partition(":")
     kind = {"CPU": "host", "CUDA": "cuda"}.get(name, name)
     return f"{kind}:{number}" if number and kind != "host" else kind
+
+
+def _declared(array: Array, port: Any) -> Array:
+    """A result in the type that the model declares, which is another one for unsigned integers."""
+    helper = onnx_library("onnx.helper", MEMORY)
+    wanted = helper.tensor_dtype_to_np_dtype(port.type.tensor_type.elem_type)
+    return array.astype(wanted) if wanted.kind == "u" else array
 
 
 def _on_the_host(array: Any) -> Array:

@@ -65,10 +65,15 @@ def _softmax(call: Call, *, logarithm: bool = False) -> Sequence[SSAValue]:
     ]
 
 
+def _multiplied(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
+    return body.insert(arith.MulfOp(args[1], widened(body, args[0], args[1].type)))
+
+
 _REDUCTIONS: Mapping[str, tuple[float, ScalarBody]] = {
     "ReduceMax": (-inf, lambda b, args: b.insert(arith.MaximumfOp(args[1], args[0]))),
     "ReduceMean": (0, summed),
     "ReduceMin": (inf, lambda b, args: b.insert(arith.MinimumfOp(args[1], args[0]))),
+    "ReduceProd": (1, _multiplied),
     "ReduceSum": (0, summed),
 }
 """What a reduction starts from, and how it goes on."""
@@ -79,7 +84,7 @@ def _reduce(name: str, call: Call) -> Sequence[SSAValue]:
     element, shape = element_of(x), shape_of(x)
     axes = _axes(name, call, len(shape))
     start, body = _REDUCTIONS[name]
-    total = wide_of(element) if body is summed else element
+    total = wide_of(element) if body in (summed, _multiplied) else element
     result = call.emit.reduce(x, axes, start, body, total) if axes else x
     count = prod(shape[dim] for dim in axes) if name == "ReduceMean" else 1
 
