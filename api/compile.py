@@ -56,6 +56,9 @@ if TYPE_CHECKING:
 
 DEFAULT_PIPELINE = "default"
 
+KERNELS_DONE = "kernels, "
+"""What a step of `progress` begins with that says how many kernels are compiled; all are known."""
+
 MOST_GARBAGE = 1_000_000
 """Objects that compiling may leave in memory until Python's next collection of all objects, about
 100 bytes each; a network of 400 nodes allocates 800,000 that outlive their use."""
@@ -383,7 +386,7 @@ class Job:
                     program = self._build.program(shapes, early)
                     tell("kernels")
                     plan = early.plan(
-                        program, lambda done, count: tell(f"kernels, {done} of {count}")
+                        program, lambda done, count: tell(f"{KERNELS_DONE}{done} of {count}")
                     )
         if key is not None:
             store_program(key, plan)

@@ -152,7 +152,12 @@ def _is_uniform(array: Array) -> bool:
     """Whether a large array has the same bits everywhere."""
     if array.size <= INLINE_ELEMENTS:
         return False
-    elements = np.ascontiguousarray(array).view(np.uint8).reshape(array.size, -1)
+    # Most differ within the first elements, which are read without a copy of all.
+    return _are_equal(array.flat[:INLINE_ELEMENTS]) and _are_equal(np.ascontiguousarray(array))
+
+
+def _are_equal(array: Array) -> bool:
+    elements = array.view(np.uint8).reshape(array.size, -1)
     return bool((elements == elements[0]).all())
 
 

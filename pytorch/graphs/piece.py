@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from convir.api.compile import Job
+from convir.api.compile import KERNELS_DONE, Job
 from convir.api.sources import graph_source
 from convir.frontends.pytorch.program import read_graph
 from convir.pytorch.graphs.parameters import Parameters
@@ -86,17 +89,29 @@ class Piece(torch.nn.Module):
             read = read_graph(self._graph.graph, constants)
             self._program = _Program(read, positions, self._device, self._options)
         except Exception as error:
-            # Whatever it is, PyTorch computes the same, and says what is wrong with it.
-            _log.warning("a piece of %d calls runs on PyTorch: %s", len(self.calls), error)
-            self._program = None
+            self._fail(error)
 
     def forward(self, *arguments: torch.Tensor) -> Any:
         """The results of the piece: a tensor, or a tuple of them."""
         if not self._constants.are([arguments[i] for i in self._positions]):
             self._changed(arguments)
+        if self._program is not None and not self._program.is_ready:
+            self._finish(self._program)
         if self._program is None:
             return self._graph(*arguments)
         return self._program(arguments)
+
+    def _finish(self, program: _Program) -> None:
+        """Wait for the code of a program, without which its calls are PyTorch's."""
+        try:
+            program.finish()
+        except Exception as error:
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        # Whatever it is, PyTorch computes the same, and says what is wrong with it.
+        _log.warning("a piece of %d calls runs on PyTorch: %s", len(self.calls), error)
+        self._program = None
 
     def _changed(self, arguments: Sequence[torch.Tensor]) -> None:
         """Compile for what the constants are now, or without constants."""
@@ -107,7 +122,7 @@ class Piece(torch.nn.Module):
 
 
 class _Program:
-    """A compiled piece, called by addresses."""
+    """A compiled piece, called by addresses, once it is ready."""
 
     def __init__(
         self, read: AtenProgram, positions: Sequence[int], device: Device, options: Options
@@ -121,17 +136,25 @@ class _Program:
             torch.get_num_threads() if device.kind == "host" else None,
             options.allow_tf32,
         )
-        compiled = job.compile()
-        assert isinstance(compiled, Executable)
+        self._compiling = _begun(job)
+        self.is_ready = False
         self._inputs = tuple(zip(positions, read.inputs, strict=True))
         self._outputs = tuple(
             (x, x.strides if x.is_dense else x.dense_strides, x.is_dense) for x in read.outputs
         )
-        self._call = compiled.prepare()
-        self._executable = compiled
         self._is_host = device.kind == "host"
         self._place = torch.device("cpu" if self._is_host else f"cuda:{device.index}")
         self._is_single = len(read.outputs) == 1
+
+    def finish(self) -> None:
+        """Wait until it may be called.
+
+        Raises:
+            CompileError: a toolchain refused generated code.
+        """
+        self._executable = self._compiling.result()
+        self._call = self._executable.prepare()
+        self.is_ready = True
 
     def __call__(self, arguments: Sequence[torch.Tensor]) -> Any:
         call = self._call
@@ -167,6 +190,34 @@ class _Program:
             place.shape, place.dense_strides, dtype=place.dtype, device=given.device
         )
         return copy.copy_(given)
+
+
+def _begun(job: Job) -> Future[Executable]:
+    """The executable of a job that is known to have one, as soon as another thread has made it: a
+    GPU's kernels are compiled while PyTorch writes its guards.
+
+    Raises:
+        Exception: whatever the job raises before its first kernel is compiled.
+    """
+    planned = Event()
+
+    def told(step: str) -> None:
+        if step.startswith(KERNELS_DONE):
+            planned.set()
+
+    def compiled() -> Executable:
+        made = replace(job, progress=told).compile()
+        assert isinstance(made, Executable)
+        return made
+
+    threads = ThreadPoolExecutor(1, "convir-piece")
+    begun = threads.submit(compiled)
+    threads.shutdown(wait=False)
+    begun.add_done_callback(lambda _: planned.set())
+    planned.wait()
+    if begun.done():
+        begun.result()
+    return begun
 
 
 def _is_dense(given: torch.Tensor, place: TensorPlace) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,9 +11,11 @@ import pytest
 torch: Any = pytest.importorskip("torch")
 
 import convir.pytorch  # noqa: E402
+from convir.api.compile import KERNELS_DONE, Job  # noqa: E402
 from convir.pytorch.graphs import reports  # noqa: E402
 from convir.pytorch.graphs.backend import backend  # noqa: E402
 from convir.pytorch.graphs.piece import Piece  # noqa: E402
+from convir.runtime.compile_error import CompileError  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -350,6 +353,37 @@ def test_a_piece_that_cannot_be_compiled_runs_on_pytorch(
         (report,) = check(conv_net(), torch.randn(2, 3, 9, 9))
     assert "runs on PyTorch: no such code" in caplog.text
     assert (report.pieces, report.taken, report.share) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_guards_are_written_while_kernels_compile(
+    fails: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    make = Job.compile
+    called = Event()
+
+    def compile_slowly(job: Job) -> Any:
+        assert callable(job.progress)
+        job.progress(f"{KERNELS_DONE}1 of 2")
+        assert called.wait(60)
+        if fails:
+            raise CompileError("NVRTC refuses", source="", options="", log="")
+        return make(job)
+
+    finish = Piece._finish  # pyright: ignore[reportPrivateUsage]
+
+    def finishes(piece: Piece, program: Any) -> None:
+        called.set()
+        finish(piece, program)
+
+    monkeypatch.setattr(Job, "compile", compile_slowly)
+    monkeypatch.setattr(Piece, "_finish", finishes)
+    net, x = conv_net(), torch.randn(2, 3, 9, 9)
+    f = compiled(net)
+    with caplog.at_level(logging.WARNING, "convir.pytorch.graphs"):
+        same(f(x), net(x))
+        same(f(x), net(x))
+    assert ("runs on PyTorch: NVRTC refuses" in caplog.text) == fails
 
 
 def test_autograd_gets_the_convolutions_alone(caplog: pytest.LogCaptureFixture) -> None:
