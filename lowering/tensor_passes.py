@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from convir.lowering.implementations import HOST
-from convir.lowering.kernels.host.target import target
 from convir.lowering.kernels.target import DEFAULT_TARGET, Target, cpu_costs
 from convir.passes.assign_layout import AssignLayoutPass
 from convir.passes.batch_gemms.pass_ import BatchGemmsPass
@@ -33,8 +32,11 @@ def passes_for(
         passes: those of a pipeline; costs that one was given stay.
         gpu: the GPU, if `device` is one.
     """
-    costs = str(cpu_costs(target()) if device == HOST else gpu.costs)
-    return _all_told(passes, device, costs)
+    if device != HOST:
+        return _all_told(passes, device, str(gpu.costs))
+    from convir.lowering.kernels.host.target import target  # noqa: PLC0415  (imports LLVM)
+
+    return _all_told(passes, device, str(cpu_costs(target())))
 
 
 def _all_told(passes: Iterable[ModulePass], device: str, costs: str) -> tuple[ModulePass, ...]:

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING
 
 from convir.analysis.refusal import Refusal
 from convir.lowering.implementations import CUDA, HOST, config_of
-from convir.lowering.kernels.host.problem import KernelBody
-from convir.lowering.kernels.host.workspace import workspace_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -25,7 +23,13 @@ def launch_workspace(callee: kernel.FuncOp, device: str, constants: Collection[i
         constants: the numbers of the arguments that are constants of the program.
     """
     config = config_of(callee, HOST) if device == HOST else None
-    return 0 if config is None else workspace_bytes(KernelBody(callee), config, constants)
+    if config is None:
+        return 0
+    # A GPU needs none of the host's families.
+    from convir.lowering.kernels.host.problem import KernelBody  # noqa: PLC0415
+    from convir.lowering.kernels.host.workspace import workspace_bytes  # noqa: PLC0415
+
+    return workspace_bytes(KernelBody(callee), config, constants)
 
 
 def launch_scratch(callee: kernel.FuncOp, gpu: Target | None) -> int:

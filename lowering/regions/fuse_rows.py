@@ -33,8 +33,6 @@ from convir.analysis.refusal import Refusal
 from convir.analysis.structured import structured
 from convir.lowering.bodies.rows.read import read_rows
 from convir.lowering.implementations import CUDA, HOST
-from convir.lowering.regions.fuse_attention import fuse_attention
-from convir.lowering.regions.fuse_windows import fuse_windows
 from convir.lowering.regions.op_groups import (
     ALIASES,
     is_compute,
@@ -305,9 +303,16 @@ class FuseRowsPass(ModulePass):
                 eliminate_dead_code(function)
                 block = function.body.block
                 if self.device == HOST:
-                    for pool in fuse_windows(block):
-                        reason = "its windows and their padding are one kernel"
-                        remarks.fired(self.name, pool, reason)
-                fuse_rows(block, self.device)
-                if self.device == HOST:
-                    fuse_attention(block, self.name)
+                    self._fuse_for_host(block)
+                else:
+                    fuse_rows(block, self.device)
+
+    def _fuse_for_host(self, block: Block) -> None:
+        # A GPU needs none of the host's families.
+        from convir.lowering.regions.fuse_attention import fuse_attention  # noqa: PLC0415
+        from convir.lowering.regions.fuse_windows import fuse_windows  # noqa: PLC0415
+
+        for pool in fuse_windows(block):
+            remarks.fired(self.name, pool, "its windows and their padding are one kernel")
+        fuse_rows(block, self.device)
+        fuse_attention(block, self.name)

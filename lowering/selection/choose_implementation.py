@@ -11,8 +11,6 @@ from xdsl.dialects import arith
 from convir.analysis.refusal import Refusal
 from convir.analysis.structural_keys import once_for_equal_bodies
 from convir.lowering.implementations import CUDA, GEMM, HOST, REDUCTION, TEMPLATE
-from convir.lowering.kernels.host import registry as host
-from convir.lowering.kernels.host.problem import KernelBody
 from convir.lowering.kernels.library.gemm_call import match_gemm
 from convir.lowering.kernels.target import Target
 from convir.lowering.regions.outline_kernels import outlined
@@ -69,6 +67,10 @@ def _chosen_for_host(
     cpu: CpuTarget,
     without: tuple[str, ...],
 ) -> Choice | Refusal:
+    # A GPU needs none of the host's families.
+    from convir.lowering.kernels.host import registry as host  # noqa: PLC0415
+    from convir.lowering.kernels.host.problem import KernelBody  # noqa: PLC0415
+
     return host.choose(KernelBody(function, constants=constants), cpu, without)
 
 
@@ -122,11 +124,13 @@ def _rows(function: kernel.FuncOp, gpu: Target) -> Chosen | Refusal:
     return choice if isinstance(choice, Refusal) else Chosen.of(choice)
 
 
-IMPLEMENTATIONS: dict[str, tuple[str, ...]] = {
-    HOST: tuple(family.name for family in host.FAMILIES),
-    CUDA: (GEMM, TEMPLATE, REDUCTION),
-}
-"""Per device what may stand for a kernel, by name."""
+def implementations(device: str) -> tuple[str, ...]:
+    """What may stand for a kernel on a device, by name."""
+    if device == CUDA:
+        return GEMM, TEMPLATE, REDUCTION
+    from convir.lowering.kernels.host import registry as host  # noqa: PLC0415  (as above)
+
+    return tuple(family.name for family in host.FAMILIES)
 
 
 @dataclass(frozen=True)

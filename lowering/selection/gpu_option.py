@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from xdsl.utils.exceptions import PassFailedException
 
 from convir.lowering.implementations import HOST
-from convir.lowering.kernels.host import target as cpus
 from convir.lowering.kernels.target import DEFAULT_TARGET, Target, named, names
+
+if TYPE_CHECKING:
+    from convir.lowering.kernels.host.target import CpuTarget
 
 _log = logging.getLogger(__name__)
 
@@ -41,7 +43,7 @@ def todays_option(device: str, target: str | None, gpu: str | None) -> str | Non
     return gpu if target is None and device != HOST else target
 
 
-def target_of(device: str, option: str | None) -> Target | cpus.CpuTarget:
+def target_of(device: str, option: str | None) -> Target | CpuTarget:
     """What an option says that kernels are chosen for.
 
     Args:
@@ -53,6 +55,8 @@ def target_of(device: str, option: str | None) -> Target | cpus.CpuTarget:
         PassFailedException: there is no such CPU or GPU.
     """
     if device == HOST:
+        from convir.lowering.kernels.host import target as cpus  # noqa: PLC0415  (imports LLVM)
+
         try:
             return cpus.target(cpus.HOST if option is None else option)
         except ValueError as error:

@@ -30,15 +30,14 @@ from convir.analysis.refusal import Refusal
 from convir.analysis.structured import structured
 from convir.dialects.kernel import ops as kernel
 from convir.lowering.implementations import HOST, LOOPS, PLANAR, attach_config, config_of
-from convir.lowering.kernels.host.loops.predict import predict as predict_loops
 from convir.lowering.kernels.target import Target
 from convir.lowering.regions.op_groups import is_reduction
 from convir.lowering.regions.outline_kernels import outlined
 from convir.lowering.selection.choose_implementation import (
-    IMPLEMENTATIONS,
     Chosen,
     Selection,
     choose,
+    implementations,
     printed,
     recorded,
 )
@@ -107,6 +106,9 @@ def _part(region: kernel.RegionOp, last: Operation, to: Selection) -> _Part | li
         return reasons
     if isinstance(to.target, Target) or chosen.us is None:
         return _Part(last, chosen, 0.0)
+    # A GPU needs none of the host's families.
+    from convir.lowering.kernels.host.loops.predict import predict as predict_loops  # noqa: PLC0415
+
     done = backward_slice(region.body.block, {last})
     rest = [op for op in region.body.block.ops if op not in done]
     named = tuple(each for each in chosen.reasons if not each.startswith(f"not {LOOPS}:"))
@@ -227,7 +229,7 @@ class SelectKernelsPass(ModulePass):
         check_device(self.device)
         target = target_of(self.device, todays_option(self.device, self.target, self.gpu))
         for name in self.without:
-            if name not in IMPLEMENTATIONS[self.device]:
+            if name not in implementations(self.device):
                 raise PassFailedException(f"'{name}' is not an implementation for {self.device}")
         to = Selection(target, self.records, self.without, told)
         for region in [r for r in op.walk() if isinstance(r, kernel.RegionOp)]:

@@ -11,7 +11,6 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import _disable_current_modes  # pyright: ignore[reportPrivateUsage]
 
 from convir.frontends.pytorch.exported import decompositions
-from convir.lowering.kernels.host.target import target
 from convir.lowering.kernels.target import cpu_costs
 from convir.pytorch.graphs.options import options_of
 from convir.pytorch.graphs.partition import partitioned
@@ -246,5 +245,8 @@ def _device_of(graph: fx.GraphModule) -> Device | None:
 
 def _bytes_per_us(device: Device) -> float:
     """What it copies."""
-    costs = cpu_costs(target()) if device.kind == HOST else device.gpu.costs
-    return costs.copy_bytes_per_us
+    if device.kind != HOST:
+        return device.gpu.costs.copy_bytes_per_us
+    from convir.lowering.kernels.host.target import target  # noqa: PLC0415  (imports LLVM)
+
+    return cpu_costs(target()).copy_bytes_per_us

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+from gpu import nvrtc_or_skip
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -25,6 +27,19 @@ NOT_FOR_THE_HOST = (
     "torch",
     "xdsl.interpreter",
     "xdsl.transforms.canonicalization_patterns",
+)
+
+NOT_FOR_A_GPU = (
+    "convir.cli",
+    "convir.lowering.kernels.host.loops",
+    "convir.lowering.kernels.host.registry",
+    "convir.lowering.loops.llvm",
+    "convir.runtime.host.jit",
+    "hypothesis",
+    "llvmlite",
+    "onnx",
+    "rich",
+    "torch",
 )
 
 COMPILE = """
@@ -58,6 +73,19 @@ def run(text: str, cache: Path) -> str:
 def test_a_cold_compile_imports_nothing_of_what_it_does_not_run(tmp_path: Path) -> None:
     report = f"print([name for name in {NOT_FOR_THE_HOST!r} if name in sys.modules])"
     assert run('compile(text, device="host")\n' + report, tmp_path) == "[]\n"
+
+
+def test_a_cold_compile_for_a_gpu_imports_nothing_of_the_host(tmp_path: Path) -> None:
+    nvrtc_or_skip()
+    plan = """
+from convir.api.compile import Job
+from convir.api.sources import source_of
+from convir.lowering.kernels.target import DEFAULT_TARGET
+from convir.runtime.devices import CUDA, Device
+Job(source_of(text, (), 1.0), None, "default", Device(CUDA, 0, DEFAULT_TARGET)).plan()
+"""
+    report = f"print([name for name in {NOT_FOR_A_GPU!r} if name in sys.modules])"
+    assert run(plan + report, tmp_path) == "[]\n"
 
 
 def test_methods_that_nothing_called_are_not_made(tmp_path: Path) -> None:
