@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.spec import Contraction, StorageType
     from convir.lowering.kernels.host.launch import Buffer, Writer
     from convir.lowering.kernels.host.target import CpuTarget
+    from convir.lowering.kernels.host.wgrad.joined_taps import JoinedTaps
 
 
 class OperandStages:
@@ -96,6 +97,22 @@ class OperandStages:
         self.spec = replace(spec, phases=phases, a=layout)
         return "a_copy"
 
+    def joined_rows(self, joined: JoinedTaps) -> Buffer:
+        """Compute `joined` instead, and read the copy of its lines; returns the buffer."""
+        layout, type_ = joined.spec.a, self._read
+        stage = StageKernel(
+            "copy_a",
+            self.lanes,
+            joined.lines,
+            joined.elements,
+            replace(layout, type=self.spec.a.type),
+            copied_as=type_,
+            zeros=joined.zeros,
+        )
+        self._add("a", "a_copy", stage)
+        self.spec = replace(joined.spec, a=replace(layout, type=type_))
+        return "a_copy"
+
     def readable_outs(self) -> Buffer:
         """Read C, which is not the result, where it lies, or a copy of it; returns the buffer.
 
@@ -138,6 +155,9 @@ class OperandStages:
         stage = StageKernel(
             f"copy_{buffer}", self.lanes, dimensions, channels, layout, offset, self._read
         )
+        self._add(buffer, copy, stage)
+
+    def _add(self, buffer: Buffer, copy: Buffer, stage: StageKernel) -> None:
         self.kernels.append(stage)
         self.workspace[copy] = stage.bytes
         self.stages.append(Stage(stage.name, stage.items, (buffer, copy)))

@@ -145,6 +145,14 @@ class StageKernel:
     """Elements of the operand before the first position."""
     copied_as: StorageType | None = None
     """The type of the copy; the arithmetic's if None."""
+    zeros: tuple[int, int] = (0, 0)
+    """Elements that are zero in front of the channels of a position of the copy, and behind them;
+    only where channels are contiguous in the operand."""
+
+    @property
+    def pitch(self) -> int:
+        """Bytes of a position of the copy."""
+        return (self.channels + sum(self.zeros)) * self.target.bytes
 
     @property
     def target(self) -> Storage:
@@ -154,7 +162,7 @@ class StageKernel:
     @property
     def bytes(self) -> int:
         """Size of the copy."""
-        return prod(d.size for d in self.pixels) * self.channels * self.target.bytes
+        return prod(d.size for d in self.pixels) * self.pitch
 
     @property
     def items(self) -> int:
@@ -179,8 +187,7 @@ class StageKernel:
             rest = f.div(item.index, blocks, "rest")
             first = f.mul(f.rem(rest, runs, "run"), RUN, "first")
             number = f.div(rest, runs, "outer")
-            line_bytes = inner.size * self.channels * self.target.bytes
-            target = f.element(copy, number, line_bytes, "target")
+            target = f.element(copy, number, inner.size * self.pitch, "target")
             source = f.offset(operand, self.offset * storage.bytes)
             for dimension in reversed(outer):
                 place = f.rem(number, dimension.size, "place")
@@ -205,17 +212,30 @@ class StageKernel:
         return module.add(f)
 
     def _copied(self, f: Function, storage: Storage, inner: Dimension) -> None:
-        """Channels are contiguous: only their type changes."""
-        lanes = self.lanes
+        """Channels are contiguous: only their type changes, and zeros surround them."""
+        lanes, (before, behind) = self.lanes, self.zeros
         with f.loop("position", f.argument("first"), f.argument("last")) as position:
             row = f.element(f.argument("source"), position.index, inner.stride * storage.bytes)
-            out = f.element(f.argument("target"), position.index, self.channels * self.target.bytes)
+            out = f.element(f.argument("target"), position.index, self.pitch)
+            if before:  # By whoever copies the first channels.
+                self._zeros(f, out, f.mul(f.argument("low"), before), before)
+            out = f.offset(out, before * self.target.bytes)
+            if behind:  # By whoever copies the last ones.
+                left = f.sub(self.channels, f.argument("high"))
+                end = f.offset(out, self.channels * self.target.bytes)
+                self._zeros(f, end, f.mul(left, behind), behind)
             for piece in pieces(self.channels, lanes.count):
                 with self._channels(f, piece) as channel:
                     source = f.element(row, channel.index, storage.bytes)
                     target = f.element(out, channel.index, self.target.bytes)
                     loaded = storage.load(f, source, piece.active)
                     self.target.store(f, loaded, target, piece.active)
+
+    def _zeros(self, f: Function, line: Value, begin: Value, end: int) -> None:
+        """The elements [`begin`, `end`) of `line`."""
+        size = self.target.bytes
+        with f.loop("zero", begin, end) as element:
+            f.store(Value(f"i{8 * size}", "0"), f.element(line, element.index, size), size)
 
     def _transposed(self, module: Module, f: Function, storage: Storage, inner: Dimension) -> None:
         """Output pixels are contiguous."""

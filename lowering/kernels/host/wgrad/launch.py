@@ -9,6 +9,7 @@ from convir.lowering.kernels.host.operand_stages import OperandStages
 from convir.lowering.kernels.host.wgrad import kernel, partial_results
 from convir.lowering.kernels.host.wgrad.blocking import block_weights, copied_type, lanes_of
 from convir.lowering.kernels.host.wgrad.config import FAMILY
+from convir.lowering.kernels.host.wgrad.joined_taps import joined_taps
 from convir.lowering.kernels.host.wgrad.kernel import WeightKernel
 
 if TYPE_CHECKING:
@@ -23,9 +24,11 @@ def launch(spec: Contraction, cpu: CpuTarget) -> HostLaunch:
     Raises:
         ValueError: the groups of an operand that has to be copied do not lie behind each other.
     """
-    lanes = lanes_of(spec, cpu)
+    joined = joined_taps(spec, cpu)
+    lanes = lanes_of(spec if joined is None else joined.spec, cpu)
     stages = OperandStages(spec, cpu, copied_as=copied_type(spec, lanes))
-    a, c = stages.readable_rows(), stages.readable_outs()
+    a = stages.readable_rows() if joined is None else stages.joined_rows(joined)
+    c = stages.readable_outs()
     cuts = block_weights(stages.spec, lanes)
     weights = WeightKernel(stages.spec, lanes, cuts)
     stages.kernels.append(weights)
