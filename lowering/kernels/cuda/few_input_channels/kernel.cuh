@@ -141,13 +141,14 @@ struct FewInputChannels {
     const auto pairs = [&](auto row, auto block, unsigned(&x)[S::tiles][2]) {
       constexpr int offset = kPhase.row_tap[decltype(row)::value] * kPitch +
                              decltype(block)::value * 16;
-      static_for<S::tiles * 2>([&](auto i) {
-        unsigned& pair = x[i.value / 2][i.value % 2];
-        pair = pair_of<offset>(run[i.value / 2][i.value % 2]);
+#pragma unroll
+      for (int i = 0; i < S::tiles * 2; ++i) {
+        unsigned& pair = x[i / 2][i % 2];
+        pair = pair_of<offset>(run[i / 2][i % 2]);
         if constexpr (!is_whole(decltype(block)::value)) {
           pair &= decltype(block)::value == 0 ? first_mask : last_mask;
         }
-      });
+      }
     };
     static_for<kPhase.row_taps>([&](auto row) {
       static_for<divide_up(kBlocks, 2)>([&](auto step) {
@@ -157,23 +158,25 @@ struct FewInputChannels {
         unsigned low[S::tiles][2], high[S::tiles][2];
         pairs(row, Int<block>{}, low);
         if constexpr (is_double) pairs(row, Int<block + 1>{}, high);
-        static_for<kGroups>([&](auto group) {
+#pragma unroll
+        for (int group = 0; group < kGroups; ++group) {
           unsigned b[2][4];
-          load_shared<4>(b[0], weights + offset + group.value * 512);
+          load_shared<4>(b[0], weights + offset + group * 512);
           if constexpr (is_double) {
-            load_shared<4>(b[1], weights + offset + (kGroups + group.value) * 512);
+            load_shared<4>(b[1], weights + offset + (kGroups + group) * 512);
           }
-          static_for<S::tiles * 4>([&](auto i) {
-            constexpr int tile = decltype(i)::value / 4, j = decltype(i)::value % 4;
-            auto& d = sum[tile][group.value * 4 + j];
+#pragma unroll
+          for (int i = 0; i < S::tiles * 4; ++i) {
+            const int tile = i / 4, j = i % 4;
+            auto& d = sum[tile][group * 4 + j];
             if constexpr (is_double) {
               multiply_add<T>(d, {low[tile][0], low[tile][1], high[tile][0], high[tile][1]},
                               b[0][j], b[1][j]);
             } else {
               multiply_add<T>(d, low[tile], b[0][j]);
             }
-          });
-        });
+          }
+        }
       });
     });
   }
