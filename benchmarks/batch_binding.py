@@ -61,9 +61,9 @@ def measured(line: str, device: str, batches: list[int]) -> dict[str, Any]:
     compiled: list[object] = []
     lower = Build.program
 
-    def counted(self: Build, shapes: Any = None, outlined: Any = None) -> Any:
+    def counted(self: Build, shapes: Any = None, early: Any = None) -> Any:
         compiled.append(shapes)
-        return lower(self, shapes, outlined)
+        return lower(self, shapes, early)
 
     def called(batch: int) -> float:
         bound = at(batch)

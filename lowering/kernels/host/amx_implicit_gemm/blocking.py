@@ -138,6 +138,7 @@ def block_tiles(spec: Contraction, words: int) -> Blocking:
         panels=panels,
         panel_out_channels=TILE_COLUMNS,
         in_channel_block=words,
+        taps_together=0,
         table_width=-(-longest // TILE_ROWS) * TILE_ROWS + SLACK,
         items_per_group=chunks * parts,
         panels_first=False,
