@@ -1,25 +1,24 @@
 """Architectures of torchvision and timm through `torch.compile(backend="convir")`, on the CPU.
 
     python benchmarks/torch_architectures.py [NAME…] [--json FILE] [--threads N] [--batch N]
-        [--size PIXELS] [--markdown]
+        [--size PIXELS]
 
 Random weights and data. Images have `--size` pixels a side, or what a model insists on. Each must
 agree with eager mode in f64, and its results must lie as eager mode's. A row has the share of calls
 that run on convir, the pieces that they are compiled to, what is left and why, the largest error
 over the largest value (and eager mode's in f32), the seconds of the first call, and milliseconds of
 a call (the least of some, in turns with eager mode). Names are `torchvision/NAME` or `timm/NAME`.
-The JSON file is written after each row. `--markdown FILE` prints the rows of such a file as a
-table.
+The JSON file is written after each row.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
 import warnings
-from collections import Counter
 from copy import deepcopy
 from importlib import import_module
 from pathlib import Path
@@ -131,24 +130,6 @@ def measured(name: str, size: int, batch: int) -> dict[str, Any]:
     }
 
 
-def table(rows: Sequence[dict[str, Any]]) -> str:
-    """Rows as Markdown; what is left of an architecture as the operators and how many."""
-    lines = [
-        "| architecture | calls | share | pieces | PyTorch's |",
-        "| --- | --- | --- | --- | --- |",
-    ]
-    for row in rows:
-        left: Counter[str] = Counter()
-        for each in row["left"]:
-            count, _, rest = each.partition(" x ")
-            operator = rest.partition(": ")[0].removeprefix("aten.").rpartition(".")[0]
-            left[operator.removesuffix(".default")] += int(count)
-        said = ", ".join(f"{count} `{operator}`" for operator, count in left.most_common())
-        cells = (row["name"], row["calls"], f"{row['share']:.1%}", row["pieces"], said)
-        lines.append(f"| {' | '.join(map(str, cells))} |".replace("|  |", "| |"))
-    return "\n".join(lines)
-
-
 def line(row: dict[str, Any]) -> str:
     """A row for who watches."""
     if "failure" in row:
@@ -169,11 +150,7 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--size", type=int, default=SIZE)
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="print the table of FILE")
     options = parser.parse_args()
-    if options.markdown:
-        print(table(json.loads(options.markdown.read_text())["rows"]))
-        return 0
     warnings.filterwarnings("ignore")
     torch.set_num_threads(options.threads)
     versions = {"torch": torch.__version__}
@@ -181,7 +158,7 @@ def main() -> int:
         if any(name.startswith(package) for name in options.names):
             versions[package] = import_module(package).__version__
     command = " ".join(("python benchmarks/torch_architectures.py", *sys.argv[1:]))
-    environment = versions | {"threads": options.threads, "command": command}
+    environment: dict[str, Any] = versions | {"threads": options.threads, "command": command}
     rows: list[dict[str, Any]] = []
     for name in options.names:
         try:
@@ -191,6 +168,7 @@ def main() -> int:
         rows.append(row)
         print(line(row), flush=True)
         if options.json:
+            environment["load"] = round(os.getloadavg()[0], 1)
             text = json.dumps({"environment": environment, "rows": rows}, indent=1)
             options.json.write_text(text + "\n")
     return 0 if all(row.get("agrees", False) for row in rows) else 1

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
+from convir.frontends.pytorch.ops.matrix import product
 from convir.frontends.pytorch.spelling import Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from convir.frontends.pytorch.call import AtenCall, Operator
+    from convir.frontends.pytorch.spelling import Spelling
 
 
 def _each(given: Any, rank: int) -> list[int]:
@@ -103,8 +105,24 @@ def _average_pool(rank: int, call: AtenCall) -> Value:
     )
 
 
+def _weighted_windows(spell: Spelling, x: Value, outputs: Sequence[int]) -> Value:
+    """Means of windows of several sizes: a product with their weights, dimension by dimension."""
+    dtype = x.dtype
+    x = spell.cast(x, torch.promote_types(dtype, torch.float32))
+    for axis, out in enumerate(outputs, x.rank - len(outputs)):
+        size = x.shape[axis]
+        weights = torch.zeros(size, out, dtype=torch.float64)
+        for i in range(out):
+            window = slice(i * size // out, -(-(i + 1) * size // out))
+            weights[window, i] = 1 / len(range(size)[window])
+        swapped = list(range(x.rank))
+        swapped[axis], swapped[-1] = swapped[-1], axis
+        pooled = product(spell, spell.transpose(x, swapped), spell.tensor(weights.to(x.dtype)))
+        x = spell.transpose(pooled, swapped)
+    return spell.cast(x, dtype)
+
+
 def _adaptive_pool(op: str, rank: int, call: AtenCall) -> Value:
-    """Where all windows are of one size and stride."""
     x, sizes = call.floats(), call["output_size"]
     spatial = x.shape[-rank:]
     several = cast("Sequence[Any]", sizes if isinstance(sizes, list | tuple) else [sizes] * rank)
@@ -116,10 +134,9 @@ def _adaptive_pool(op: str, rank: int, call: AtenCall) -> Value:
         axes = call.spell.integers(range(len(leading), x.rank))
         name = "ReduceMean" if op == "AveragePool" else "ReduceMax"
         return call.spell.node(name, [x, axes], [*leading, *outputs], keepdims=1)
-    call.check(
-        all(size % out == 0 for size, out in zip(spatial, outputs, strict=True)),
-        f"windows of several sizes: {list(spatial)} to {outputs}",
-    )
+    if any(size % out for size, out in zip(spatial, outputs, strict=True)):
+        call.check(op == "AveragePool", f"windows of several sizes: {list(spatial)} to {outputs}")
+        return _weighted_windows(call.spell, x, outputs)
     taps = [size // out for size, out in zip(spatial, outputs, strict=True)]
     wide = x if x.rank == rank + 2 else call.spell.reshape(x, [1, *x.shape])
     shape = [*wide.shape[:2], *outputs]

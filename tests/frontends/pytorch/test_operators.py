@@ -130,6 +130,7 @@ REDUCTIONS: dict[str, Callable[[Any], Any]] = {
 
 WINDOWS: dict[str, Callable[[Any], Any]] = {
     "adaptive": lambda x: F.adaptive_avg_pool2d(x, (3, 2)),
+    "adaptive-uneven": lambda x: F.adaptive_avg_pool2d(x, (4, 9)) * 2,
     "adaptive-max": lambda x: F.adaptive_max_pool2d(x, 2),
     "avg-pool": lambda x: F.avg_pool2d(x, 3, 2, 1),
     "avg-pool-ceil": lambda x: F.avg_pool2d(x, 3, 2, 1, True, False),
@@ -320,7 +321,7 @@ def test_what_a_cast_rounds_is_not_undone() -> None:
 REFUSED: dict[str, Callable[[Any], Any]] = {
     "fft": lambda x: torch.fft.fft(x).real,
     "aten.rand_like": torch.rand_like,
-    "windows of several sizes": lambda x: F.adaptive_avg_pool2d(x, 4),
+    "windows of several sizes": lambda x: F.adaptive_max_pool2d(x, 4),
     "open": lambda x: x[x > 0],
     "a divisor of its own": lambda x: F.avg_pool2d(x, 2, divisor_override=3),
 }
