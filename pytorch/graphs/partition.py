@@ -3,6 +3,7 @@ piece is predicted to gain."""
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from convir.pytorch.graphs.report import GraphReport
+
+_log = logging.getLogger(__name__)
 
 _CONTRACTIONS = frozenset(
     {"convolution", "mm", "addmm", "bmm", "baddbmm", "matmul", "linear"}
@@ -82,7 +85,11 @@ class _Support(OperatorSupportBase):
         places = {found.device.type for found in tensors_of([node, *node.all_input_nodes])}
         if not places <= {self._device}:
             return f"tensors of {', '.join(sorted(places))}"
-        return refusal(node)
+        try:
+            return refusal(node)
+        except Exception as error:  # PyTorch computes the same, whatever it is.
+            _log.warning("%s stays PyTorch's: %s", node.target, error)
+            return f"{type(error).__name__}: {error}"
 
 
 def _name(node: fx.Node) -> str:

@@ -285,6 +285,19 @@ def test_calls_that_are_for_floats_alone_leave_the_rest() -> None:
     assert set(left.values()) == {"is not supported on elements of type i64"}
 
 
+def test_a_call_whose_reading_fails_stays_pytorchs(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(node: Any) -> None:
+        if "relu" in str(node.target):
+            raise IndexError("no such place")
+
+    monkeypatch.setattr("convir.pytorch.graphs.partition.refusal", fails)
+    (report,) = check(conv_net(), torch.randn(2, 3, 9, 9))
+    assert list(report.left) == [("aten.relu.default", "IndexError: no such place")]
+    assert "stays PyTorch's: no such place" in caplog.text
+
+
 def test_a_result_that_has_no_spelling_leaves_its_call() -> None:
     def function(x: Any) -> Any:
         y, places = F.max_pool2d(x, 2, return_indices=True)
@@ -411,7 +424,9 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "attention-masked": lambda x: F.scaled_dot_product_attention(
         x, x, x, attn_mask=x[:1, :1] > torch.tensor([[-9.0], [9], [0], [9], [-9], [0]])
     ),
+    "empty": lambda x: (torch.cat([x[:0], x[:0]]), x @ x.mT),
     "expanded": lambda x: (x @ x.mT)[:, :, :1].expand(-1, -1, 6, -1),
+    "flags": lambda x: torch.maximum(y := x @ x.mT > 0, x > 0) ^ torch.minimum(y, x > 1),
     "gaps": lambda x: (x @ x.mT)[:, :, ::2],
     "integers": lambda x: (x @ x.mT).argmax(-1),
     "roll": lambda x: torch.roll(x @ x.mT, 2, 3),

@@ -105,6 +105,10 @@ def _pow(call: AtenCall) -> Value:
     return call.spell.node("Pow", [base, call.operand("exponent", call.dtype)], call.shape)
 
 
+def _extremum(op: str, of_flags: str, call: AtenCall) -> Value:
+    return _binary(of_flags if call.dtype == torch.bool else op, call)
+
+
 def _compare(op: str, call: AtenCall) -> Value:
     dtype = call.promoted()
     operands = [call.operand(name, dtype) for name in ("self", "other")]
@@ -263,8 +267,8 @@ OPERATORS: Mapping[str, Operator] = {
     **_named(_mul, "mul.Tensor", "mul.Scalar"),
     **_named(_div, "div.Tensor", "div.Scalar", "div.Tensor_mode", "div.Scalar_mode"),
     **_named(_pow, "pow.Tensor_Scalar", "pow.Tensor_Tensor", "pow.Scalar"),
-    **_named(partial(_binary, "Max"), "maximum.default"),
-    **_named(partial(_binary, "Min"), "minimum.default"),
+    **_named(partial(_extremum, "Max", "Or"), "maximum.default"),
+    **_named(partial(_extremum, "Min", "And"), "minimum.default"),
     **_named(_where, "where.self", "where.ScalarOther", "where.ScalarSelf"),
     **_named(_masked_fill, "masked_fill.Scalar", "masked_fill.Tensor"),
     **_named(_clamp, "clamp.default"),

@@ -53,6 +53,8 @@ def _tensors(call: AtenCall) -> list[Value]:
 def _concat(call: AtenCall) -> Value:
     values = _tensors(call)
     rank = len(call.shape)
+    if 0 in call.shape:
+        return _full_like(0, call)
     # PyTorch leaves out what has one dimension of no elements, whatever the others have.
     values = [each for each in values if each.rank == rank and (each.size or rank > 1)]
     axis = int(call["dim"]) % max(rank, 1)
