@@ -101,9 +101,9 @@ class Epilogue:
             with f.when(together, "run"):
                 self._squares(f, rows.index)
             with f.when(f.emit(I1, "apart", f"xor {together}, true"), "apart"):
-                end = f.add(rows.index, lanes)
-                self._scatter(f, rows.index, end, out_channels)
-        self._scatter(f, whole, count, out_channels)
+                self._apart(f, rows.index)
+        with f.loop("column", 0, out_channels) as column, f.loop("row", whole, count) as row:
+            self._one(f, row.index, column.index)
 
     def _are_contiguous(self, f: Function, row: Value) -> Value:
         """Whether the addresses of as many rows as lanes, `row` the first, follow each other."""
@@ -144,19 +144,20 @@ class Epilogue:
             place = f.element(target, rest.index, column_bytes)
             self._store_positions(f, gathered, rest.index, place, lanes.count)
 
-    def _scatter(self, f: Function, begin: Value, end: Value, out_channels: Value) -> None:
+    def _apart(self, f: Function, row: Value) -> None:
+        """Output pixels that are no neighbours, as those of a phase: one after the other of one
+        column, as those of another may fall into the same places of the cache."""
+        with f.loop("column", 0, f.argument("out_channels")) as column:
+            for line in range(self.lanes.count):
+                self._one(f, f.add(row, line), column.index)
+
+    def _one(self, f: Function, row: Value, column: Value) -> None:
+        size = self.lanes.bytes
+        source = f.element(f.argument("scratch"), row, self.line_bytes)
+        total = f.load(self.lanes.scalar, f.element(source, column, size), size)
         column_bytes = self.layout.stride * self.storage.bytes
-        with f.loop("row", begin, end) as row:
-            source = f.element(f.argument("scratch"), row.index, self.line_bytes)
-            target = self._out(f, row.index)
-            with f.loop("column", 0, out_channels) as column:
-                loaded = f.load(
-                    self.lanes.scalar,
-                    f.element(source, column.index, self.lanes.bytes),
-                    self.lanes.bytes,
-                )
-                place = f.element(target, column.index, column_bytes)
-                self._store_positions(f, loaded, column.index, place, 0)
+        place = f.element(self._out(f, row), column, column_bytes)
+        self._store_positions(f, total, column, place, 0)
 
     def _move(self, f: Function, source: Value, target: Value, column: Value, active: int) -> None:
         """Neighbouring columns of one row, or one column if `active` is 0."""
