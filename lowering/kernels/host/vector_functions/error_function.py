@@ -58,12 +58,10 @@ def gelu(x: Term) -> Term:
     # x² as two numbers: the square of the upper half of the bits is exact.
     high = (magnitude.bits() & _UPPER_HALF).floats()
     power, near = parts_of_half(high * high, (magnitude - high, magnitude + high))
-    # u, and what is lost relative to it: in the sum of its divisor, and in the quotient.
+    # u, and what is lost relative to it, in the sum of its divisor and in the quotient together.
     quarter = magnitude * 0.25
-    below = quarter + 1.0
-    u = 1.0 / below
-    lost = (-u).times_plus_once(below, 1.0)
-    lost = (-u).times_plus(quarter - (below - 1.0), lost)
+    u = 1.0 / (quarter + 1.0)
+    lost = (-u).times_plus_once(quarter, 1.0 - u)
     near = polynomial(u, _GELU_SLOPE).times_plus(lost, near)
     tail = magnitude * u * polynomial(u, _GELU_TAIL)
     tail = tail.times_plus(near, tail) * power
