@@ -59,8 +59,13 @@ def text_of(shape: Sequence[int], axes: Sequence[int], kind: str, name: str) -> 
     if name in ops:
         body = reduce("%r", "%v", full, *ops[name])
         return f"func.func @main(%v: {full}) -> {small} {{{body}\n  return %r : {small}\n}}"
-    if name == "softmax":
-        exponential = "%de = arith.subf %x, %ro : f32\n%ye = math.exp %de : f32"
+    exponential = "%de = arith.subf %x, %ro : f32\n%ye = math.exp %de : f32"
+    if name == "exponentials":  # Those of a softmax, without their sum.
+        parts = (
+            reduce("%m", "%v", full, "arith.maximumf", "0xFF800000"),
+            each("%y", "%v", full, "%m", exponential, full),
+        )
+    elif name == "softmax":
         parts = (
             reduce("%m", "%v", full, "arith.maximumf", "0xFF800000"),
             each("%e", "%v", full, "%m", exponential, wide),
@@ -99,9 +104,9 @@ def expected(x: Any, axes: tuple[int, ...], name: str) -> Any:
             return x.max(axes)
         case "min":
             return x.min(axes)
-        case "softmax":
+        case "softmax" | "exponentials":
             e = np.exp(x - x.max(axes, keepdims=True))
-            return e / e.sum(axes, keepdims=True)
+            return e if name == "exponentials" else e / e.sum(axes, keepdims=True)
         case _:
             centered = x - x.mean(axes, keepdims=True)
             return centered / np.sqrt((centered**2).mean(axes, keepdims=True) + 1e-5)

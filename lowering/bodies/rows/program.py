@@ -61,7 +61,7 @@ class Reduction:
     """All elements of a row, combined with each other and with `init`."""
 
     combiner: str
-    """The name of an op of `COMBINERS`."""
+    """The name of an op of `NEUTRAL`."""
     operand: int
     init: int
     kind: AnyFloat
@@ -75,9 +75,15 @@ COMBINERS = {
     "arith.maximumf": float("-inf"),
     "arith.minimumf": float("inf"),
 }
-"""What reductions combine elements by, and what changes nothing."""
+"""What the reductions of a body combine elements by, and what changes nothing."""
 
 SUM = "arith.addf"
+MAXIMUM = "arith.maximumf"
+MAXIMUM_OF_NUMBERS = "arith.maxnumf"
+"""The maximum of those that are no NaN; `softmax.py` finds where it will do."""
+
+NEUTRAL = {**COMBINERS, MAXIMUM_OF_NUMBERS: float("-inf")}
+"""What changes nothing that it is combined with."""
 
 
 @dataclass(frozen=True)

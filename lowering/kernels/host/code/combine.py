@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from convir.lowering.bodies.rows.program import COMBINERS, SUM
-from convir.lowering.kernels.host.code.builder import float_constant, zero
+from convir.lowering.bodies.rows.program import MAXIMUM_OF_NUMBERS, NEUTRAL, SUM
+from convir.lowering.kernels.host.code.builder import float_constant, vector, zero
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,11 +22,13 @@ _INTRINSICS = {"arith.maximumf": "maximum", "arith.minimumf": "minimum"}
 
 def identity(combiner: str, kind: str) -> Value:
     """What changes nothing that it is combined with, in every lane of a type."""
-    return zero(kind) if combiner == SUM else float_constant(COMBINERS[combiner], kind)
+    return zero(kind) if combiner == SUM else float_constant(NEUTRAL[combiner], kind)
 
 
 def combine(f: Function, combiner: str, a: Value, b: Value) -> Value:
-    """Two numbers in one, lane by lane."""
+    """Two numbers in one, lane by lane; of the maximum of numbers `a` is none that is NaN."""
+    if combiner == MAXIMUM_OF_NUMBERS:
+        return f.select(f.emit(_truths(a), "more", f"fcmp ogt {b}, {a.text}"), b, a, "maximum")
     if combiner in _OPERATORS:
         is_neutral = combiner == SUM and a == zero(a.type)
         return b if is_neutral else f.float_binary(_OPERATORS[combiner], a, b, "total")
@@ -53,6 +55,11 @@ def across(f: Function, combiner: str, x: Value) -> Value:
 def widened(f: Function, x: Value, kind: str) -> Value:
     """`x` as a value of a type that holds all of its own."""
     return x if x.type == kind else f.emit(kind, "wide", f"fpext {x} to {kind}")
+
+
+def _truths(x: Value) -> str:
+    """The type of a comparison."""
+    return vector("i1", _lanes(x)) if x.type.startswith("<") else "i1"
 
 
 def _lanes(x: Value) -> int:

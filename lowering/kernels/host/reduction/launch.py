@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from convir.lowering.bodies.rows.program import Load
+from convir.lowering.bodies.rows.softmax import with_maxima_of_numbers
 from convir.lowering.kernels.host.launch import Argument, HostLaunch, Stage
 from convir.lowering.kernels.host.reduction.kernel import RowKernel
 from convir.lowering.kernels.host.reduction.predict import operations
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 def launch(program: RowProgram, cpu: CpuTarget) -> HostLaunch:
     """What computes the results of a program."""
+    program = with_maxima_of_numbers(program)
     kernel = RowKernel(program, cpu)
     sources = {node.source.index for node in program.nodes if isinstance(node, Load)}
     buffers = (

@@ -6,21 +6,24 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, cast
 
+from xdsl.dialects.builtin import f32
 from xdsl.ir import Block as IrBlock
 
 from convir.lowering.bodies.rows.program import (
-    COMBINERS,
+    NEUTRAL,
     SUM,
     Load,
     Number,
     Step,
     operands_of,
 )
+from convir.lowering.bodies.rows.softmax import exponentials_of_negative
 from convir.lowering.kernels.host.code.builder import Value, mask, vector
 from convir.lowering.kernels.host.code.combine import across, combine, identity, widened
 from convir.lowering.kernels.host.code.elements.storage import Storage
 from convir.lowering.kernels.host.code.scalar_steps import constant, write_step
 from convir.lowering.kernels.host.reduction.kept import kept_by
+from convir.lowering.kernels.host.vector_functions.table import write_exp_of_negative
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -260,15 +263,15 @@ class RowCode:
                     self._fetch_next(base, node.source, places, slots)
             else:
                 op = self._op(cast("Step", node))
-                found[i] = [
-                    write_step(
-                        self.f,
-                        self.lanes,
-                        op,
-                        [self._operand(o, found, k, slot) for o in operands_of(node)],
-                    )
+                operands = [
+                    [self._operand(o, found, k, slot) for o in operands_of(node)]
                     for k, slot in enumerate(slots)
                 ]
+                if program.kind(i) == f32 and i in exponentials_of_negative(program):
+                    cpu = self.lanes.cpu
+                    found[i] = [write_exp_of_negative(self.f, x, cpu) for (x,) in operands]
+                else:
+                    found[i] = [write_step(self.f, self.lanes, op, each) for each in operands]
         for i, store in kept.items():
             self._store(store, found[i], places, slots)
         for store in program.stores_of(number):
@@ -414,7 +417,7 @@ class RowCode:
             across(self.f, node.combiner, total) if self._along else total for total in totals
         ]
         init = self.program.nodes[node.init]
-        is_neutral = isinstance(init, Number) and init.value.value.data == COMBINERS[node.combiner]
+        is_neutral = isinstance(init, Number) and init.value.value.data == NEUTRAL[node.combiner]
         if not is_neutral:
             values = [
                 combine(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from convir.lowering.kernels.host.vector_functions.term import polynomial
 
 if TYPE_CHECKING:
-    from convir.lowering.kernels.host.vector_functions.term import Term
+    from convir.lowering.kernels.host.vector_functions.term import Bits, Term
 
 _EXP = (
     0.4999999403953552, 0.16666516661643982, 0.04166810214519501, 0.008369192481040955,
@@ -77,11 +77,26 @@ def exp(x: Term) -> Term:
 
 def exp_by_scaling(x: Term) -> Term:
     """As `exp`, for CPUs that have an instruction for a product with any power of 2."""
-    x = x.at_least(_EXP_ENDS[0]).at_most(_EXP_ENDS[1])
+    n, exponent, rest = _scale(x.at_least(_EXP_ENDS[0]).at_most(_EXP_ENDS[1]))
+    return polynomial(rest, (1.0, 1.0, *_EXP)).times_power(n, exponent)
+
+
+def exp_of_negative_by_scaling(x: Term) -> Term:
+    """As `exp_of_negative`, likewise. Rows end with a single vector, so that what waits for itself
+    is short."""
+    n, exponent, rest = _scale(x.at_least(_EXP_ENDS[0]))
+    square = rest * rest
+    low, high = rest.times_plus(_EXP[1], _EXP[0]), rest.times_plus(_EXP[3], _EXP[2])
+    near = square.times_plus(square.times_plus(_EXP[4], high), low)
+    return square.times_plus(near, rest + 1.0).times_power(n, exponent)
+
+
+def _scale(x: Term) -> tuple[Term, Bits, Term]:
+    """The power of 2 that e^x is scaled by, as a float and as an integer, and what that leaves."""
     shifted = x.times_plus(LOG2_E, _ROUNDER)
     n = shifted - _ROUNDER
     rest = n.times_plus(-_LN2_LOW, n.times_plus(-_LN2_HIGH, x))
-    return polynomial(rest, (1.0, 1.0, *_EXP)).times_power(n, shifted.bits() - _ROUNDER_BITS)
+    return n, shifted.bits() - _ROUNDER_BITS, rest
 
 
 def exp_of_negative(x: Term) -> Term:

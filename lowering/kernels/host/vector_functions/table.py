@@ -52,6 +52,13 @@ def write(f: Function, name: str, operands: Sequence[Value], cpu: CpuTarget) -> 
     return function(*(Term(f, operand) for operand in operands)).value
 
 
+def write_exp_of_negative(f: Function, operand: Value, cpu: CpuTarget) -> Value:
+    """Append the instructions of e to the power of an f32 that is not positive."""
+    if cpu.vector_bits == _SCALING_BITS:
+        return exponential.exp_of_negative_by_scaling(Term(f, operand)).value
+    return exponential.exp_of_negative(Term(f, operand)).value
+
+
 _PREFIX = "vector.function."
 """No name of the C library has a dot."""
 
