@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.spec import Contraction, StorageType
     from convir.lowering.kernels.host.launch import Buffer, Writer
     from convir.lowering.kernels.host.target import CpuTarget
-    from convir.lowering.kernels.host.wgrad.joined_taps import JoinedTaps
 
 
 class OperandStages:
@@ -97,20 +96,23 @@ class OperandStages:
         self.spec = replace(spec, phases=phases, a=layout)
         return "a_copy"
 
-    def joined_rows(self, joined: JoinedTaps) -> Buffer:
-        """Compute `joined` instead, and read the copy of its lines; returns the buffer."""
-        layout, type_ = joined.spec.a, self._read
+    def padded_lines(
+        self, spec: Contraction, lines: tuple[Dimension, ...], elements: int, zeros: tuple[int, int]
+    ) -> Buffer:
+        """Compute `spec` instead, on a copy of lines of A between zeros; returns the buffer.
+
+        Args:
+            spec: on the copy.
+            lines: of A, slowest first.
+            elements: of a line, contiguous.
+            zeros: elements in front of a line of the copy, and behind it.
+        """
+        layout, type_ = Channels(self.spec.a.type), self._read
         stage = StageKernel(
-            "copy_a",
-            self.lanes,
-            joined.lines,
-            joined.elements,
-            replace(layout, type=self.spec.a.type),
-            copied_as=type_,
-            zeros=joined.zeros,
+            "copy_a", self.lanes, lines, elements, layout, copied_as=type_, zeros=zeros
         )
         self._add("a", "a_copy", stage)
-        self.spec = replace(joined.spec, a=replace(layout, type=type_))
+        self.spec = replace(spec, a=Channels(type_))
         return "a_copy"
 
     def readable_outs(self) -> Buffer:

@@ -27,7 +27,10 @@ def launch(spec: Contraction, cpu: CpuTarget) -> HostLaunch:
     joined = joined_taps(spec, cpu)
     lanes = lanes_of(spec if joined is None else joined.spec, cpu)
     stages = OperandStages(spec, cpu, copied_as=copied_type(spec, lanes))
-    a = stages.readable_rows() if joined is None else stages.joined_rows(joined)
+    if joined is None:
+        a = stages.readable_rows()
+    else:
+        a = stages.padded_lines(joined.spec, joined.lines, joined.elements, joined.zeros)
     c = stages.readable_outs()
     cuts = block_weights(stages.spec, lanes)
     weights = WeightKernel(stages.spec, lanes, cuts)
