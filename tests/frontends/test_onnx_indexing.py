@@ -130,6 +130,8 @@ def test_slices_with_steps(data: st.DataObject) -> None:
     arrays = {"x": x, **{f"b{n}": array for n, array in enumerate(bounds)}}
     constants = {f"b{n}": array for n, array in enumerate(bounds)}
     (result,) = results_of("Slice", arrays, [d.dtype], constants)
+    if step < 0:  # NumPy may begin in front of the first element, where ONNX begins with it.
+        start = max(start, -d.shape[d.axis])
     chosen = [slice(None)] * len(d.shape)
     chosen[d.axis] = slice(start, end, step)
     np.testing.assert_array_equal(result, x[tuple(chosen)])

@@ -161,6 +161,8 @@ def _slice(call: Call) -> Sequence[SSAValue]:
     chosen = [range(size) for size in shape]
     axes = call.axes(axes, len(shape))
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        if step < 0:  # Backwards from the first one at least: Python begins in front of it.
+            start = max(start, -shape[axis])
         chosen[axis] = range(shape[axis])[slice(start, end, step)]
     for axis, indices in enumerate(chosen):
         if indices.step < 0:
