@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.host.code.builder import Function, Value
     from convir.lowering.kernels.host.code.elements.lanes import Lanes
 
-PRODUCTS = 192
+PRODUCTS = 384
 """About as many are added up in a register, one after the other: n sums of random numbers are off
-by √(n/2) units in the last place. onnxruntime's have 128 to 144."""
+by √(n/2) units in the last place. onnxruntime's have 128 to 144; with half as many as here networks
+of 3x3 convolutions took 3.5% longer than without any cut, instead of 1%."""
 
 
 def rounds(spec: Contraction) -> bool:

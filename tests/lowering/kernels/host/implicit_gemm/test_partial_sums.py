@@ -19,7 +19,7 @@ pytestmark = pytest.mark.fast
 
 THREE, SPREAD = (window(3, 1, 1), window(3, 1, 1)), (window(4, 2, 1), window(4, 2, 1))
 CUT = {
-    "three parts": Case(1, 64, 40, (6, 7), THREE),
+    "three parts": Case(1, 96, 40, (6, 7), THREE),
     "a part a tap": Case(1, 250, 33, (4, 5), THREE),
     "the last part is shorter": Case(1, 60, 64, (5, 6), (window(5, 1, 2), window(1))),
     "phases of several numbers of taps": Case(1, 48, 150, (9, 8), (window(5, 2, 2), window(4, 2))),
@@ -39,15 +39,15 @@ def test_cut_sums(name: str, kind: str, cpu: str) -> None:
 
 
 def test_what_is_cut() -> None:
-    assert [taps_together(9, depth) for depth in (0, 8, 22, 64, 96, 500)] == [9, 9, 5, 3, 2, 1]
+    assert [taps_together(9, depth) for depth in (0, 8, 44, 64, 96, 500)] == [9, 9, 5, 5, 3, 1]
     assert taps_together(0, 64) == 0
     lanes = Lanes("f32", target("x86-64-v3"))
     cuts = block(CUT["three parts"].spec("fprop"), lanes)
-    assert (cuts.taps_together, cuts.in_channel_block) == (3, 64)
+    assert (cuts.taps_together, cuts.in_channel_block) == (3, 96)
     assert block(Case(1, 8, 40, (6, 7), THREE).spec("fprop"), lanes).taps_together == 0
     halves = Case(1, 64, 40, (6, 7), THREE, types=("f16", "f16", "f32"))
     assert block(halves.spec("fprop"), lanes).taps_together == 0
-    deep = Case(1, 512, 32, (4, 4), (window(1), window(1)))
+    deep = Case(1, 1024, 32, (4, 4), (window(1), window(1)))
     assert block(deep.spec("fprop"), lanes).in_channel_block <= PRODUCTS
 
 
