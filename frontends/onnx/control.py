@@ -107,11 +107,10 @@ def _without_results(
 
 def _chosen(call: Call, condition: SSAValue, values: Sequence[SSAValue | None]) -> SSAValue:
     """The first value where the condition holds, else the second; NaN in the place of none."""
-    types = [value.type for value in values if value is not None]
-    if types[0] != types[-1]:
-        message = f"its condition is computed, and its branches give {types[0]} and {types[-1]}"
-        raise call.error(message)
     given = [value for value in values if value is not None]
+    first, last = given[0].type, given[-1].type
+    if first != last:
+        raise call.error(f"its condition is computed, and its branches give {first} and {last}")
     element = element_of(given[0])
 
     def body(scalars: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:

@@ -11,7 +11,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from gpu import nvrtc_or_skip
+from gpu import compiled_sources, nvrtc_or_skip
 
 from convir.api.compile import Job
 from convir.api.prebuild import Missing, missing_kernels, prebuild
@@ -22,7 +22,6 @@ from convir.runtime.cache import object_cache, program_cache
 from convir.runtime.cache.program_cache import load_program
 from convir.runtime.cuda import early_kernels, planner
 from convir.runtime.cuda.plan import CudaPlan
-from convir.runtime.cuda.toolchain import compile as toolchain
 from convir.runtime.devices import CUDA, Device
 
 if TYPE_CHECKING:
@@ -113,15 +112,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The sources that NVRTC gets from now on."""
-    found: list[str] = []
-    make = toolchain._compile  # pyright: ignore[reportPrivateUsage]
-
-    def counted(source: str, *others: Any) -> tuple[bytes, bytes]:
-        found.append(source)
-        return make(source, *others)
-
-    monkeypatch.setattr(toolchain, "_compile", counted)
-    return found
+    return compiled_sources(monkeypatch)
 
 
 def job(source: str = SUM) -> Job:

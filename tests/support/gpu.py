@@ -11,6 +11,7 @@ import pytest
 
 from convir.runtime.cuda import toolkit
 from convir.runtime.cuda.launch import LoadedKernel
+from convir.runtime.cuda.toolchain import compile as toolchain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -66,3 +67,16 @@ def need_memory(size: int) -> None:
     free = cupy.cuda.Device().mem_info[0] + cupy.get_default_memory_pool().free_bytes()
     if free < size:
         pytest.skip(f"{size >> 20} MiB are needed, {free >> 20} MiB of the GPU are free")
+
+
+def compiled_sources(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A list of the sources that NVRTC gets from now on."""
+    found: list[str] = []
+    make = toolchain._compile  # pyright: ignore[reportPrivateUsage]
+
+    def counted(source: str, *others: Any) -> tuple[bytes, bytes]:
+        found.append(source)
+        return make(source, *others)
+
+    monkeypatch.setattr(toolchain, "_compile", counted)
+    return found

@@ -81,6 +81,7 @@ class Compilations:
         """Compile for an architecture, e.g. `sm_90a`."""
         self._flags = _flags(arch, ())
         self._compilers = Compilers()
+        self._keys: dict[str, str] = {}
         self._made: dict[str, Cubin] = {}
         self._running: dict[str, Future[Cubin]] = {}
 
@@ -98,10 +99,10 @@ class Compilations:
             NoGpuError: CuPy is not installed.
         """
         waiting: list[str] = []
-        for source in dict.fromkeys(sources):
-            if source in self._made or source in self._running:
+        for source in sources:
+            if source in self._keys:
                 continue
-            key = _key(source, self._flags)
+            key = self._keys[source] = _key(source, self._flags)
             found = stored_cubin(key)
             if found is None:
                 waiting.append(source)
@@ -127,7 +128,7 @@ class Compilations:
 
     def _compiled(self, source: str) -> Cubin:
         code = _stored(source, self._flags, CUBINS, self._compilers.compile)
-        return Cubin(_key(source, self._flags), code)
+        return Cubin(self._keys[source], code)
 
 
 def stored_code(source: str, arch: str) -> bytes | None:

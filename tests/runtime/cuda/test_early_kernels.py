@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from gpu import nvrtc_or_skip
+from gpu import compiled_sources, nvrtc_or_skip
 
 from convir.analysis.structural_keys import forget_bodies
 from convir.api.build import Build, Early
@@ -53,15 +53,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The sources that NVRTC gets from now on."""
-    found: list[str] = []
-    make = toolchain._compile  # pyright: ignore[reportPrivateUsage]
-
-    def counted(source: str, *others: Any) -> tuple[bytes, bytes]:
-        found.append(source)
-        return make(source, *others)
-
-    monkeypatch.setattr(toolchain, "_compile", counted)
-    return found
+    return compiled_sources(monkeypatch)
 
 
 def lowered(early: Early | None = None) -> Program:

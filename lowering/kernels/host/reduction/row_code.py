@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, cast
 
@@ -79,6 +80,11 @@ class RowCode:
                 self._store_row(number, store)
 
     # Geometry.
+
+    @cached_property
+    def _negative(self) -> frozenset[int]:
+        """The exponentials of what is not positive."""
+        return exponentials_of_negative(self.program)
 
     @property
     def _along(self) -> bool:
@@ -267,7 +273,7 @@ class RowCode:
                     [self._operand(o, found, k, slot) for o in operands_of(node)]
                     for k, slot in enumerate(slots)
                 ]
-                if program.kind(i) == f32 and i in exponentials_of_negative(program):
+                if program.kind(i) == f32 and i in self._negative:
                     cpu = self.lanes.cpu
                     found[i] = [write_exp_of_negative(self.f, x, cpu) for (x,) in operands]
                 else:
