@@ -18,11 +18,6 @@ from convir.lowering.kernels.host.code.tiles import (
     choose,
 )
 from convir.lowering.kernels.host.implicit_gemm.live_taps import live_taps
-from convir.lowering.kernels.host.implicit_gemm.partial_sums import (
-    PRODUCTS,
-    rounds,
-    taps_together,
-)
 
 if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.spec import Contraction
@@ -46,8 +41,17 @@ MIN_ITEMS = 16
 """With fewer items than this, threads would wait for each other."""
 
 PANEL_SHARE = 0.125
-"""Of the second-level cache: a panel of weights, which is read from it once per tile, beside the
-rows."""
+"""Of the second-level cache: the input channels of a panel of dot products, which are read from it
+once per tile, beside the rows."""
+
+BLOCK_SHARE = 2 / 3
+"""Of the first-level cache: the taps and input channels of a panel that all tiles of an item read
+before the next ones; from the second-level cache they come once per item."""
+
+PRODUCTS = 160
+"""About as many are added up in a register, one after the other, where sums are rounded as finely
+as results are: n sums of random numbers are off by √(n/2) units in the last place. onnxruntime's
+have 128 to 144."""
 
 MAX_TABLE_BYTES = 512 * 1024
 """Row tables live on the stack of the thread."""
@@ -82,10 +86,10 @@ class Blocking:
     """Panels of columns, the last one maybe narrower."""
     panel_out_channels: int
     """Columns of a full panel."""
+    tap_block: int
+    """Taps that are reduced in registers before the next panel is read."""
     in_channel_block: int
-    """Input channels that are reduced before the next panel is read; all taps come along."""
-    taps_together: int
-    """Taps that are added up in registers before they are added to earlier ones; 0 if all are."""
+    """Input channels of them."""
     table_width: int
     """Rows in a line of the row table, slack included."""
     items_per_group: int
@@ -165,17 +169,7 @@ def block(spec: Contraction, lanes: Lanes) -> Blocking:
     last_out_channels = out_channels - (panels - 1) * panel_out_channels
     last_tile = tile.narrowed(last_out_channels, lanes.count)
     panel_elements = tile.panel_elements(spec.in_channels, lanes.count)
-    panel_bytes = PANEL_SHARE * lanes.cpu.l2_bytes
-    blocks = max(1, round(taps * panel_elements * lanes.bytes / panel_bytes))
-    is_cut = isinstance(tile, BroadcastTile) and rounds(spec)
-    if is_cut:
-        blocks = max(blocks, round(spec.in_channels / PRODUCTS))
-    in_channel_block = -(-spec.in_channels // blocks)
-    together = taps_together(taps, in_channel_block) if is_cut else 0
-    if isinstance(tile, GroupTile):
-        in_channel_block = spec.in_channels
-    if isinstance(tile, DotTile):
-        in_channel_block = -(-in_channel_block // lanes.count) * lanes.count
+    tap_block, in_channel_block = _blocks(spec, tile, taps, lanes)
     return Blocking(
         tile=tile,
         chunks=chunks,
@@ -183,8 +177,8 @@ def block(spec: Contraction, lanes: Lanes) -> Blocking:
         column_parts=parts,
         panels=panels,
         panel_out_channels=panel_out_channels,
+        tap_block=tap_block,
         in_channel_block=in_channel_block,
-        taps_together=together if together < taps else 0,
         table_width=width,
         items_per_group=chunks * parts,
         panels_first=1 < chunks <= FEW_CHUNKS and weights > most * spec.in_channels * parts,
@@ -197,6 +191,28 @@ def block(spec: Contraction, lanes: Lanes) -> Blocking:
         last_elements=last_tile.panel_elements(spec.in_channels, lanes.count),
         in_place=isinstance(tile, BroadcastTile) and reads_in_place(spec, lanes.count, lanes.bytes),
     )
+
+
+def _blocks(spec: Contraction, tile: Tile, taps: int, lanes: Lanes) -> tuple[int, int]:
+    """The taps and the input channels that tiles reduce before they go on to the next panel."""
+    channels = spec.in_channels
+    if isinstance(tile, GroupTile):
+        return taps, channels
+    if isinstance(tile, DotTile):
+        panel_bytes = taps * tile.panel_elements(channels, lanes.count) * lanes.bytes
+        blocks = max(1, round(panel_bytes / (PANEL_SHARE * lanes.cpu.l2_bytes)))
+        return taps, -(-channels // blocks // lanes.count) * lanes.count
+    line_bytes = tile.out_channels(lanes.count) * lanes.bytes
+    products = int(BLOCK_SHARE * lanes.cpu.l1_bytes) // line_bytes
+    if spec.element == "f32" and spec.a.type == "f32":
+        products = min(products, PRODUCTS)
+    in_channels = _part(channels, products)
+    return _part(taps, products / in_channels), in_channels
+
+
+def _part(whole: int, wanted: float) -> int:
+    """The length of equal parts of `whole`, the last one maybe shorter, about as long as `wanted`."""
+    return -(-whole // max(1, min(whole, round(whole / wanted))))
 
 
 def with_pieces(cuts: Blocking, bounds: tuple[int, ...]) -> Blocking:

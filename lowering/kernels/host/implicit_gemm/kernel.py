@@ -1,8 +1,8 @@
 """The whole kernel of a contraction: items, phases, blocks of depth, panels and tiles.
 
-for item:                       a piece of the output pixels of every phase, of one group
-  for phase:                    fill the row tables of the piece
-    for block of input channels:        for panel of columns:  for tile of rows:   microkernel
+for item:                          a piece of the output pixels of every phase, of one group
+  for phase:                       fill the row tables of the piece
+    for block of input channels, of taps:   for panel of columns:  for tile of rows:   microkernel
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.host.code.builder import (
+    I1,
     I64,
     LINE_BYTES,
     POINTER_BYTES,
@@ -38,6 +39,8 @@ from convir.lowering.kernels.host.implicit_gemm.store import Epilogue
 from convir.lowering.kernels.host.implicit_gemm.zero_fills import ZeroFills, ZeroFillStores
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from convir.lowering.bodies.contraction.fused import FusedEpilogue
     from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.host.code.builder import Operand
@@ -47,6 +50,21 @@ if TYPE_CHECKING:
 
 _OPERANDS = ("a", "b", "c")
 """The first arguments of a kernel."""
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Taps and input channels that are reduced for all columns before those behind them."""
+
+    first_tap: Value
+    taps: Value
+    begin: Value
+    """The first input channel."""
+    end: Value
+    is_first: Value
+    ends_taps: Value
+    """Whether the next one has other input channels."""
+    is_last: Value
 
 
 @dataclass(frozen=True)
@@ -132,36 +150,53 @@ class RowKernel:
         of few that read them.
         """
         cuts = self.cuts
-        several = cuts.panels > cuts.column_parts or cuts.in_channel_block < self.spec.in_channels
+        several = cuts.panels > cuts.column_parts or not self._single
         plain = isinstance(cuts.tile, BroadcastTile) and self.zero_fills is None
-        taps = max(phase.taps for phase in self.spec.phases)
-        weights = taps * cuts.tap_elements * self.lanes.bytes // cuts.column_parts
+        weights = self._most_taps * cuts.tap_elements * self.lanes.bytes // cuts.column_parts
         far = weights > KEPT_SHARE * self.lanes.cpu.l2_bytes or cuts.chunks <= FEW_CHUNKS
         return several and plain and far and not cuts.in_place
 
+    @property
+    def _most_taps(self) -> int:
+        """Taps of the phase that has the most."""
+        return max(phase.taps for phase in self.spec.phases)
+
+    @property
+    def _single(self) -> bool:
+        """Whether all taps and input channels are one block."""
+        cuts = self.cuts
+        all_taps = cuts.tap_block >= self._most_taps
+        return all_taps and cuts.in_channel_block >= self.spec.in_channels
+
     def _ahead(
-        self, f: Function, panels: tuple[Value, Value, Value], end: Operand, bytes_: Operand
+        self, f: Function, panels: tuple[Value, Value, Value], block: _Block, bytes_: Operand
     ) -> tuple[Value, Value]:
-        """From the panel whose input channels end at `end` to the one that comes next.
+        """From a block of a panel to the one that comes next.
 
         Args:
             f: the function.
             panels: the number of the panel, the first one of the item, and the end of them.
-            end: where its input channels end.
+            block: the block.
             bytes_: between two panels.
 
         Returns:
             The bytes, and whether one comes next.
         """
+        cuts, size = self.cuts, self.lanes.bytes
         number, first, last = panels
         following = f.add(number, 1)
         within = f.compare("slt", following, last)
-        line = self.cuts.panel_out_channels * self.lanes.bytes
-        wrapped = f.mul(f.sub(first, number), bytes_)
-        wrapped = f.add(wrapped, self.cuts.in_channel_block * line, "next.block")
+        line = cuts.panel_out_channels * size
+        tap = cuts.panel_elements * size
+        wrapped: Operand = cuts.in_channel_block * line
+        if cuts.tap_block < self._most_taps:
+            # Taps come before input channels.
+            deeper = f.sub(wrapped, f.mul(block.first_tap, tap), "next.channels")
+            wrapped = f.select(block.ends_taps, deeper, cuts.tap_block * tap, "next.taps")
+        wrapped = f.add(f.mul(f.sub(first, number), bytes_), wrapped, "next.block")
         ahead = f.select(within, f.mul(1, bytes_), wrapped, "ahead")
-        more = f.compare("slt", end, self.spec.in_channels)
-        return ahead, f.emit("i1", "more", f"or {within}, {more.text}")
+        more = f.emit(I1, "last.block", f"xor {block.is_last}, true")
+        return ahead, f.emit(I1, "more", f"or {within}, {more.text}")
 
     def _tiles(
         self, module: Module, zero_row: Value, spill_row: Value
@@ -169,23 +204,20 @@ class RowKernel:
         """The functions of a full panel and of the last one, which may be the same."""
         cuts, in_channels = self.cuts, self.spec.in_channels
         fused = None if cuts.scratch_out_channels else self.fused
-        registers, lanes = self.lanes.cpu.vector_registers, self.lanes
         full = PanelShape(
             cuts.tile,
             cuts.panel_out_channels,
             in_channels,
             cuts.table_width,
             zero_row,
-            module.zeros("no_sums", registers * lanes.count * lanes.bytes, LINE_BYTES),
             spill_row,
             skips=not self.spec.fill and self.joined is None,
-            single=cuts.in_channel_block >= in_channels,
+            single=self._single,
             streams=self._streams,
             line_elements=self.spec.b.in_channel_stride if cuts.in_place else None,
             zero_fills=None
             if self.zero_fills is None
             else ZeroFillStores(self.lanes, cuts.panel_out_channels),
-            taps_together=cuts.taps_together,
             asks=self._asks,
         )
         last = replace(full, tile=cuts.last_tile, out_channels=cuts.last_out_channels)
@@ -253,14 +285,15 @@ class RowKernel:
         tiles_of_piece = f.div(padded, height)
 
         def panel(
-            number: Value, tile: Function, begin: Operand, end: Operand, add: Operand
+            number: Value, tile: Function, tap_elements: int, block: _Block, add: Operand
         ) -> None:
             ending: list[Operand] = []
             if fused is not None and finish is None:
-                is_last = f.compare("eq", end, spec.in_channels)
-                ending = [f.select(is_last, 1, 0, "finish"), *fused.arguments(f)]
+                ending = [f.select(block.is_last, 1, 0, "finish"), *fused.arguments(f)]
             weights = f.offset(f.argument("b"), f.mul(number, panel_bytes), "panel")
+            weights = f.element(weights, block.first_tap, tap_elements * size, "panel.taps")
             column = f.mul(f.sub(number, first_column), cuts.panel_out_channels * size, "column")
+            begin: Operand = block.begin
             if isinstance(cuts.tile, GroupTile):
                 # The groups of a panel are a part of the row.
                 begin = f.mul(
@@ -268,39 +301,37 @@ class RowKernel:
                 )
             ahead: tuple[Value, Value] | None = None
             if self._asks:
-                ahead = self._ahead(f, (number, first_panel, last_panel), end, panel_bytes)
+                ahead = self._ahead(f, (number, first_panel, last_panel), block, panel_bytes)
+            line_bytes = cuts.table_width * POINTER_BYTES
+            rows_of_taps = f.element(rows, block.first_tap, line_bytes, "rows.taps")
             with f.loop("row", 0, count, height, runs=True) as row:
                 bytes_ = f.mul(row.index, POINTER_BYTES)
-                at, out = f.offset(rows, bytes_), f.offset(sums, bytes_)
+                at, out = f.offset(rows_of_taps, bytes_), f.offset(sums, bytes_)
                 share: list[Operand] = []
                 if zero_fills is not None:
                     number_of_tile = f.div(row.index, height)
-                    share = zero_fills.share(f, number_of_tile, tiles_of_piece, begin)
+                    share = zero_fills.share(f, number_of_tile, tiles_of_piece, block.is_first)
                 asked: list[Operand] = []
                 if ahead is not None:
                     vector = f.div(row.index, height, "vector")
                     asks = f.compare("slt", vector, cuts.panel_out_channels // self.lanes.count)
-                    asks = f.emit("i1", "asks", f"and {asks}, {ahead[1].text}")
+                    asks = f.emit(I1, "asks", f"and {asks}, {ahead[1].text}")
                     line_ahead = f.add(ahead[0], f.mul(vector, LINE_BYTES))
                     asked = [f.select(asks, line_ahead, 0, "line.ahead")]
                 f.call(
-                    tile, at, taps, begin, end, weights, out, column, add, *asked, *ending, *share
-                )
+                    tile, at, block.taps, begin, block.end, weights, out, column, add,
+                    *asked, *ending, *share,
+                )  # fmt: skip
 
-        with f.loop(
-            "in_channels", 0, spec.in_channels, cuts.in_channel_block, runs=True
-        ) as in_channels:
-            depth_end = f.minimum(
-                f.add(in_channels.index, cuts.in_channel_block), spec.in_channels, "depth.end"
-            )
-            add: Operand = f.select(f.compare("ne", in_channels.index, 0), 1, 0, "add")
+        for block in self._blocks(f, taps):
+            add: Operand = f.select(block.is_first, 0, 1, "add")
             if spec.accumulate and finish is None:
                 add = 1
             with f.loop("panel", first_panel, f.minimum(last_panel, whole, "full.end")) as loop:
-                panel(loop.index, tiles[0], in_channels.index, depth_end, add)
+                panel(loop.index, tiles[0], cuts.panel_elements, block, add)
             if whole < cuts.panels:
                 with f.when(f.compare("sgt", last_panel, whole), "narrow"):
-                    panel(Value(I64, str(whole)), tiles[1], in_channels.index, depth_end, add)
+                    panel(Value(I64, str(whole)), tiles[1], cuts.last_elements, block, add)
         if finish is not None:
             end = f.minimum(
                 f.mul(last_panel, cuts.panel_out_channels), cuts.out_channels, "last.column"
@@ -312,6 +343,28 @@ class RowKernel:
                 beside = fused.moved(f, fused.arguments(f), channel)
             f.call(finish, f.argument("scratch"), outs, count, out_channels, *beside)
         return f
+
+    def _blocks(self, f: Function, taps: Value) -> Iterator[_Block]:
+        """Write the loops over blocks of input channels, and of `taps` within each; what is written
+        for the block that this yields is their body. No taps are one block, of zeros."""
+        channels, cuts = self.spec.in_channels, self.cuts
+        step = cuts.in_channel_block
+        with f.loop("in_channels", 0, channels, step, runs=True) as in_channels:
+            begin = in_channels.index
+            end = f.minimum(f.add(begin, step), channels, "depth.end")
+            is_first = f.compare("eq", begin, 0)
+            is_last = f.compare("eq", end, channels)
+            if cuts.tap_block >= self._most_taps:
+                yield _Block(value(0), taps, begin, end, is_first, Value(I1, "true"), is_last)
+                return
+            with f.loop("tap", 0, taps, cuts.tap_block, runs=True) as tap:
+                left = f.sub(taps, tap.index, "taps.left")
+                here = f.minimum(left, cuts.tap_block, "taps.here")
+                begins = f.compare("eq", tap.index, 0)
+                ends = f.compare("eq", here, left)
+                is_first = f.emit(I1, "is.first", f"and {is_first}, {begins.text}")
+                is_last = f.emit(I1, "is.last", f"and {is_last}, {ends.text}")
+                yield _Block(tap.index, here, begin, end, is_first, ends, is_last)
 
     def _entry(
         self, tables: PhaseTables, bounds: Value, lister: Function | None, piece: Function

@@ -27,7 +27,6 @@ from convir.lowering.kernels.host.code.elements.halves import (
     split_vectors,
 )
 from convir.lowering.kernels.host.code.tiles import SLACK, BroadcastTile, DotTile, GroupTile
-from convir.lowering.kernels.host.implicit_gemm.partial_sums import PartialSums
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -52,14 +51,13 @@ class PanelShape:
     """Rows in a line of the row table."""
     zero_row: Value
     """The address of the zeros that rows outside of A point at."""
-    no_sums: Value
-    """The address of zeros, as many as a tile has sums."""
     spill_row: Value
     """The address of the row that the excess rows of a tile are stored to."""
     skips: bool
     """Whether taps that are padding for all rows of a tile add nothing."""
     single: bool
-    """Whether one call computes whole accumulators; else input channels come in several blocks."""
+    """Whether one call computes whole accumulators; else taps or input channels come in several
+    blocks."""
     streams: bool = False
     """Whether rows lie behind each other and are read once: those of the next tile are asked for
     while this one is computed."""
@@ -68,9 +66,6 @@ class PanelShape:
     other."""
     zero_fills: ZeroFillStores | None = None
     """What stores rows of zeros beside the arithmetic; only of broadcast tiles."""
-    taps_together: int = 0
-    """Taps whose products are added up in registers before they are added to those of earlier ones;
-    0 if all are."""
     asks: bool = False
     """Whether a tile asks for lines of the panel that comes next, `ahead` bytes from its own; only
     broadcast tiles."""
@@ -108,17 +103,7 @@ def tile_function(
     width = tile.width if isinstance(tile, DotTile) else tile.vectors
     zeros = [zero(lanes.type)] * (tile.rows * width)
     taps = f.argument("taps")
-    if shape.taps_together:
-        parts = PartialSums(f, lanes, shape.taps_together, len(zeros))
-        with f.loop("part", 0, taps, shape.taps_together, carried=[*zeros, *stored]) as part:
-            end = f.minimum(f.add(part.index, shape.taps_together), taps, "part.end")
-            begun = [*zeros, *part.carried[len(zeros) :]]
-            results = _tap_steps(f, shape, lanes, (part.index, end), begun)
-            sums, stored = results[: len(zeros)], results[len(zeros) :]
-            part.carry(*parts.total(part.index, sums, shape.no_sums), *stored)
-        results = part.results
-    else:
-        results = _tap_steps(f, shape, lanes, (0, taps), [*zeros, *stored])
+    results = _tap_steps(f, shape, lanes, (0, taps), [*zeros, *stored])
     sums, stored = results[: len(zeros)], results[len(zeros) :]
     if zero_fills is not None:
         with f.loop("left", stored[0], f.argument("last_zero_fill")) as left:

@@ -104,14 +104,15 @@ class ZeroFills:
             zero_fill.carry(f.add(before, f.sub(end, begin), "zero_fills"))
         return zero_fill.results[0]
 
-    def share(self, f: Function, tile: Value, tiles: Value, first_depth: Operand) -> list[Operand]:
+    def share(self, f: Function, tile: Value, tiles: Value, is_first: Value) -> list[Operand]:
         """What tile number `tile` of `tiles` gets for `ZeroFillStores.PARAMETERS`: its share of the
-        zero-filled outputs beside the first input channels, none beside the others."""
+        zero-filled outputs beside the first block of taps and input channels, none beside the
+        others."""
         count = f.argument("zero_fill_count")
         share = f.div(f.sub(f.add(count, tiles), 1), tiles, "share")
-        some = f.select(f.compare("eq", first_depth, 0), count, 0, "holes.now")
-        # Behind the last zero-filled output, and beside later input channels, a share is empty: it
-        # never runs backwards.
+        some = f.select(is_first, count, 0, "holes.now")
+        # Behind the last zero-filled output, and beside later blocks, a share is empty: it never
+        # runs backwards.
         first = f.minimum(f.mul(tile, share), some, "first.hole")
         return [f.argument("zero_fills"), first, f.minimum(f.add(first, share), some, "last.hole")]
 
