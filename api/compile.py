@@ -360,7 +360,7 @@ class Job:
         if isinstance(entry, Signature):
             return entry if shapes is None else None
         try:
-            return self._executable(entry, lambda: self._build.program(shapes))
+            return self._executable(entry, cache(lambda: self._build.program(shapes)))
         except (CompileError, FormatError) as error:
             _log.warning("a cached program cannot be loaded, compiling again: %s", error)
         return None

@@ -29,7 +29,7 @@ from convir.dialects.address_space import check_addressable
 from convir.dialects.linalg.generics import generic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from xdsl.dialects.builtin import LocationAttr
     from xdsl.ir import Attribute, Operation, SSAValue
@@ -283,12 +283,15 @@ def _slice(
 
 def _unreshaped(value: SSAValue, shape: tuple[int, ...]) -> SSAValue:
     """What `value` was reshaped from, if that has the shape already; else `value`."""
-    origin = value
-    while shape_of(origin) != shape:
-        if not isinstance(origin.owner, tensor.ExpandShapeOp | tensor.CollapseShapeOp):
-            return value
-        origin = origin.owner.src
-    return origin
+    return next((origin for origin in reshaped_from(value) if shape_of(origin) == shape), value)
+
+
+def reshaped_from(value: SSAValue) -> Iterator[SSAValue]:
+    """`value`, what it was reshaped from, what that was reshaped from, and so on."""
+    yield value
+    while isinstance(value.owner, tensor.ExpandShapeOp | tensor.CollapseShapeOp):
+        value = value.owner.src
+        yield value
 
 
 def erase_dead_ops(block: Block) -> None:

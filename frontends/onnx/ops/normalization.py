@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir.affine import AffineExpr
 
 from convir.frontends.elements import FLOAT, element_type
-from convir.frontends.emitter import element_of, shape_of
+from convir.frontends.emitter import element_of, reshaped_from, shape_of
 from convir.frontends.scalar_functions import rounded, scaled, summed, wide_of, widened
 
 if TYPE_CHECKING:
@@ -134,15 +134,33 @@ def _affine(call: Call, statistics: _Statistics, gains: Sequence[SSAValue]) -> S
     return call.emit.elementwise([*normalized, *gains], body, element)
 
 
+def _by_groups(
+    call: Call, x: SSAValue, groups: int, parameters: Sequence[SSAValue], per_group: int
+) -> SSAValue:
+    """`x` less the mean of each of `groups` equal runs of its channels, over their deviation; by
+    `parameters`, each with `per_group` elements a group."""
+    n, channels, *spatial = shape_of(x)
+    parts = call.emit.reshape(x, [n, groups, channels // groups, *spatial])
+    gain_shape = [groups, per_group, *([1] * len(spatial))]
+    gains = [call.emit.reshape(value, gain_shape) for value in parameters]
+    statistics = _statistics(call, parts, range(2, 3 + len(spatial)))
+    return call.emit.reshape(_affine(call, statistics, gains), shape_of(x))
+
+
 def _instance_normalization(call: Call) -> Sequence[SSAValue]:
     x, *parameters = call.floats(0, 1, 2)
     call.check_rank(x, 2)
+    n, groups, *_ = shape = shape_of(x)
     for position, value in enumerate(parameters, 1):
-        call.shaped(value, (shape_of(x)[1],), f"input #{position}")
-    rank = len(shape_of(x))
-    ones = [1] * (rank - 2)
-    gains = [call.emit.reshape(value, [*shape_of(value), *ones]) for value in parameters]
-    return [_affine(call, _statistics(call, x, range(2, rank)), gains)]
+        call.shaped(value, (groups,), f"input #{position}")
+    # Exporters write GroupNorm so: each group was made one channel, and is parted again.
+    of_channels = [
+        value
+        for value in reshaped_from(x)
+        if shape_of(value)[:1] == (n,) and len(shape_of(value)) > 1
+        if groups and shape_of(value)[1] % groups == 0
+    ]
+    return [call.emit.reshape(_by_groups(call, of_channels[-1], groups, parameters, 1), shape)]
 
 
 def _group_normalization(call: Call) -> Sequence[SSAValue]:
@@ -150,15 +168,12 @@ def _group_normalization(call: Call) -> Sequence[SSAValue]:
     call.check_rank(x, 2)
     groups = call.count("num_groups")
     call.attribute("stash_type", FLOAT)  # What is computed in is never less.
-    n, channels, *spatial = shape_of(x)
+    channels = shape_of(x)[1]
     if channels % groups:
         raise call.error(f"{channels} channels are no {groups} groups")
-    parts = call.emit.reshape(x, [n, groups, channels // groups, *spatial])
     per_channel = call.opset >= _GAIN_PER_CHANNEL_OPSET
-    gain_shape = [groups, channels // groups if per_channel else 1, *([1] * len(spatial))]
-    gains = [call.emit.reshape(value, gain_shape) for value in parameters]
-    statistics = _statistics(call, parts, range(2, 3 + len(spatial)))
-    return [call.emit.reshape(_affine(call, statistics, gains), shape_of(x))]
+    per_group = channels // groups if per_channel else 1
+    return [_by_groups(call, x, groups, parameters, per_group)]
 
 
 def _layer_normalization(call: Call) -> Sequence[SSAValue]:

@@ -188,7 +188,9 @@ def test_dynamic_sizes_are_found_by_their_shapes(
 
 def test_the_program_is_lowered_when_somebody_looks(cache: Path) -> None:
     expected = host().program.summary("host")
-    assert host().program.summary("host") == expected
+    kept = host()
+    assert kept.program.summary("host") == expected
+    assert kept.program is kept.program
 
 
 def test_a_warm_process_imports_no_compiler(cache: Path, tmp_path: Path) -> None:

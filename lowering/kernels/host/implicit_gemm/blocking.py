@@ -211,7 +211,7 @@ def _blocks(spec: Contraction, tile: Tile, taps: int, lanes: Lanes) -> tuple[int
 
 
 def _part(whole: int, wanted: float) -> int:
-    """The length of equal parts of `whole`, the last one maybe shorter, about as long as `wanted`."""
+    """About `wanted`, so that parts of `whole` are equally long but for the last one."""
     return -(-whole // max(1, min(whole, round(whole / wanted))))
 
 
