@@ -215,6 +215,11 @@ class FusedStore:
                 elements.append(_loaded(f, storage, address, total, 0))
         return self._steps.write(f, total, elements)
 
+    @property
+    def storage(self) -> Storage:
+        """How what it gives is written."""
+        return storage_of(self.lanes, self.epilogue.stored, is_rounded=self._steps.is_half)
+
     @cached_property
     def _steps(self) -> ScalarSteps:
         return ScalarSteps(self.lanes, self.epilogue)

@@ -75,6 +75,11 @@ _INTRINSICS = {
 }
 """Ops that LLVM has instructions for on vectors. Of those that it would call a library for, lane by
 lane, `vector_functions` has some."""
+_EXACT = (
+    *("arith.maximumf", "arith.minimumf", "arith.maxnumf", "arith.minnumf", "arith.negf"),
+    *("math.absf", "math.floor", "math.ceil", "math.roundeven"),
+)
+"""Ops whose results need no rounding, of whatever type their operands are."""
 _COMPARE = (
     *("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord"),
     *("ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true"),
@@ -154,6 +159,11 @@ class ScalarSteps:
         """
         return _written(f, self.lanes, self._scalars, (total, *operands))[1]
 
+    @property
+    def is_half(self) -> bool:
+        """Whether what the program gives is a number of a 16-bit type."""
+        return type(self._scalars.value.type) in _HALVES
+
     @cached_property
     def _scalars(self) -> ScalarBlock:
         return _block(self.epilogue)
@@ -226,7 +236,7 @@ def write_step(f: Function, lanes: Lanes, op: Operation, operands: Sequence[Valu
         value = write(f, op.name, operands, lanes.cpu)
     else:
         value = _intrinsic(f, lanes, _INTRINSICS[op.name], operands)
-    half = _HALVES.get(type(op.results[0].type))
+    half = None if op.name in _EXACT else _HALVES.get(type(op.results[0].type))
     return value if half is None else Storage(lanes, half).rounded(f, value)
 
 

@@ -323,6 +323,8 @@ class PlaneKernel:
     ) -> None:
         """`count` columns of some rows, at most `VECTORS` vectors of each."""
         lanes, storage = self.lanes, Storage(self.lanes, self.spec.c.type)
+        if self.fused is not None:
+            storage = self.fused.storage
         parts = [min(lanes.count, count - start) for start in range(0, count, lanes.count)]
         sums = [[zero(lanes.type)] * len(parts) for _ in range(rows)]
         here = f.element(line, column, lanes.bytes, "here")

@@ -49,6 +49,8 @@ class Epilogue:
     @property
     def storage(self) -> Storage:
         """How C is written."""
+        if self.fused is not None and not self.accumulate:
+            return self.fused.storage
         return storage_of(self.lanes, self.layout.type)
 
     def function(self, module: Module) -> Function:

@@ -7,7 +7,7 @@ subnormals. Rounding is to nearest even.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
@@ -25,6 +25,8 @@ class Storage:
 
     lanes: Lanes
     type: StorageType
+    is_rounded: bool = field(default=False, kw_only=True)
+    """Whether what is stored is a number of the type already."""
 
     @property
     def bytes(self) -> int:
@@ -61,7 +63,11 @@ class Storage:
 
     def rounded(self, f: Function, x: Value) -> Value:
         """`x` rounded to the stored type, in the type of the arithmetic."""
-        return x if self.is_direct else self._widen(f, self._narrow(f, x))
+        if self.is_direct:
+            return x
+        if self.type == "bf16":
+            return _rounded_bfloat(f, x)
+        return self._widen(f, self._narrow(f, x))
 
     def store(self, f: Function, stored: Value, address: Value, active: int) -> None:
         """The first `active` lanes to memory."""
@@ -99,7 +105,7 @@ class Storage:
 
     def _narrow(self, f: Function, x: Value) -> Value:
         if self.type == "bf16":
-            return _narrow_bfloat(f, x)
+            return _upper_half(f, _bitcast(f, x, "i32") if self.is_rounded else _near_bfloat(f, x))
         if self.lanes.cpu.f16_in_hardware:
             half = f.emit(_like(x, "half"), "half", f"fptrunc {x} to {_like(x, 'half')}")
             return _bitcast(f, half, "i16")
@@ -152,9 +158,10 @@ class Unconverted(Storage):
         f.store(stored, address, self.bytes)
 
 
-def storage_of(lanes: Lanes, type_: StorageType) -> Storage:
+def storage_of(lanes: Lanes, type_: StorageType, *, is_rounded: bool = False) -> Storage:
     """How results, and what is computed with them, are read and written."""
-    return Unconverted(lanes, type_) if lanes.element == "i32" else Storage(lanes, type_)
+    kind = Unconverted if lanes.element == "i32" else Storage
+    return kind(lanes, type_, is_rounded=is_rounded)
 
 
 def _like(x: Value, element: str) -> str:
@@ -240,12 +247,20 @@ def _narrow_half(f: Function, x: Value) -> Value:
     return f.emit(_like(x, "i16"), "half", f"trunc {result} to {_like(x, 'i16')}")
 
 
-def _narrow_bfloat(f: Function, x: Value) -> Value:
+def _upper_half(f: Function, bits: Value) -> Value:
+    high = _integer(f, "lshr", bits, 16)
+    return f.emit(_like(bits, "i16"), "bfloat", f"trunc {high} to {_like(bits, 'i16')}")
+
+
+def _rounded_bfloat(f: Function, x: Value) -> Value:
+    return _bitcast(f, _integer(f, "and", _near_bfloat(f, x), -0x10000), "float")
+
+
+def _near_bfloat(f: Function, x: Value) -> Value:
+    """The bits of the nearest bf16 in the upper halves; the lower ones hold anything."""
     bits = _bitcast(f, x, "i32")
     odd = _integer(f, "and", _integer(f, "lshr", bits, 16), 1)
     rounded = _both(f, "add", _integer(f, "add", bits, 0x7FFF), odd)
     quiet = _integer(f, "or", bits, 0x00400000)
-    magnitude = _integer(f, "and", bits, 0x7FFFFFFF)
-    chosen = _choose(f, _below(f, magnitude, _FLOAT_INFINITY + 1), rounded, quiet)
-    high = _integer(f, "lshr", chosen, 16)
-    return f.emit(_like(x, "i16"), "bfloat", f"trunc {high} to {_like(x, 'i16')}")
+    is_nan = f.emit(_like(x, "i1"), "nan", f"fcmp uno {x}, {x.text}")
+    return _choose(f, is_nan, quiet, rounded)
