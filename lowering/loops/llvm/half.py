@@ -33,6 +33,13 @@ if TYPE_CHECKING:
     Emit = Callable[[Operation], SSAValue]
 
 
+EXACT = (
+    *("arith.maximumf", "arith.minimumf", "arith.maxnumf", "arith.minnumf", "arith.negf"),
+    *("math.absf", "math.floor", "math.ceil", "math.roundeven"),
+)
+"""Ops whose results need no rounding, of whatever format their operands are."""
+
+
 def is_half(scalar_type: Attribute) -> bool:
     """Whether scalars of this type are kept as 16-bit integers."""
     return isinstance(scalar_type, Float16Type | BFloat16Type)
@@ -61,6 +68,12 @@ class HalfConverter:
         if self._f16_in_hardware:
             return self._emit(llvm.BitcastOp(self._emit(llvm.FPTruncOp(value, f16)), i16))
         return self._f32_to_f16(value)
+
+    def from_exact_f32(self, value: SSAValue, half_type: Attribute) -> SSAValue:
+        """The half-precision bit pattern of an f32 value that has one."""
+        if isinstance(half_type, BFloat16Type):
+            return self._emit(llvm.TruncOp(self._lshr(self._bits(value), 16), i16))
+        return self.from_f32(value, half_type)
 
     def from_f64(self, value: SSAValue, half_type: Attribute) -> SSAValue:
         """The half-precision bit pattern nearest to an f64 value, ties to even, rounded once.
@@ -119,7 +132,7 @@ class HalfConverter:
         odd = self._and(self._lshr(bits, 16), 1)
         rounded = self._lshr(self._add(self._add(bits, self._int(0x7FFF)), odd), 16)
         quiet = self._or(self._lshr(bits, 16), self._int(0x40))
-        is_nan = self._icmp("sgt", self._and(bits, 0x7FFFFFFF), self._int(0x7F800000))
+        is_nan = self._emit(llvm.FCmpOp(value, value, "uno"))
         return self._emit(llvm.TruncOp(self._select(is_nan, quiet, rounded), i16))
 
     def _int(self, value: int) -> SSAValue:

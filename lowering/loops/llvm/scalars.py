@@ -23,7 +23,7 @@ from xdsl.dialects.builtin import (
 from xdsl.utils.exceptions import PassFailedException
 
 from convir.lowering.kernels.host.vector_functions.table import FUNCTIONS, symbol
-from convir.lowering.loops.llvm.half import HalfConverter, icmp_predicate, is_half
+from convir.lowering.loops.llvm.half import EXACT, HalfConverter, icmp_predicate, is_half
 from convir.lowering.loops.llvm.odd_rounding import F64_EXACT_BITS, OddRounding
 
 if TYPE_CHECKING:
@@ -208,7 +208,10 @@ class ScalarConverter:
         if op.name == "arith.cmpf":
             return self._compare(cast("arith.CmpfOp", op).predicate.value.data, operands)
         result = self._wide_float(op.name, operands)
-        return result if half_type is None else self.half.from_f32(result, half_type)
+        if half_type is None:
+            return result
+        narrow = self.half.from_exact_f32 if op.name in EXACT else self.half.from_f32
+        return narrow(result, half_type)
 
     def _compare(self, predicate: int, operands: Sequence[SSAValue]) -> SSAValue:
         name = _CMPF[predicate]

@@ -33,6 +33,7 @@ from convir.lowering.kernels.host.code.builder import Value, float_constant, vec
 from convir.lowering.kernels.host.code.elements.storage import Storage
 from convir.lowering.kernels.host.vector_functions.activations import activation
 from convir.lowering.kernels.host.vector_functions.table import FUNCTIONS, write
+from convir.lowering.loops.llvm.half import EXACT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,11 +76,6 @@ _INTRINSICS = {
 }
 """Ops that LLVM has instructions for on vectors. Of those that it would call a library for, lane by
 lane, `vector_functions` has some."""
-_EXACT = (
-    *("arith.maximumf", "arith.minimumf", "arith.maxnumf", "arith.minnumf", "arith.negf"),
-    *("math.absf", "math.floor", "math.ceil", "math.roundeven"),
-)
-"""Ops whose results need no rounding, of whatever type their operands are."""
 _COMPARE = (
     *("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord"),
     *("ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true"),
@@ -236,7 +232,7 @@ def write_step(f: Function, lanes: Lanes, op: Operation, operands: Sequence[Valu
         value = write(f, op.name, operands, lanes.cpu)
     else:
         value = _intrinsic(f, lanes, _INTRINSICS[op.name], operands)
-    half = None if op.name in _EXACT else _HALVES.get(type(op.results[0].type))
+    half = None if op.name in EXACT else _HALVES.get(type(op.results[0].type))
     return value if half is None else Storage(lanes, half).rounded(f, value)
 
 
