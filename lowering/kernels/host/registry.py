@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, cast
 
 from convir.analysis.refusal import Refusal
@@ -16,6 +17,9 @@ from convir.lowering.kernels.host.amx_wgrad import predict as amx_wgrad_predicti
 from convir.lowering.kernels.host.amx_wgrad.family import AMX_WGRAD
 from convir.lowering.kernels.host.attention.family import ATTENTION
 from convir.lowering.kernels.host.code.elements.lanes import Lanes
+from convir.lowering.kernels.host.depthwise_channels_last import launch as channels_last
+from convir.lowering.kernels.host.depthwise_channels_last import predict as channels_last_prediction
+from convir.lowering.kernels.host.depthwise_channels_last.family import DEPTHWISE_CHANNELS_LAST
 from convir.lowering.kernels.host.direct_depthwise import launch as direct_depthwise
 from convir.lowering.kernels.host.direct_depthwise.family import DIRECT_DEPTHWISE
 from convir.lowering.kernels.host.direct_depthwise.kernel import cut_planes
@@ -48,6 +52,7 @@ if TYPE_CHECKING:
 
 CONTRACTIONS: tuple[HostFamily, ...] = (
     DIRECT_DEPTHWISE,
+    DEPTHWISE_CHANNELS_LAST,
     IMPLICIT_GEMM,
     WGRAD,
     AMX_IMPLICIT_GEMM,
@@ -208,7 +213,10 @@ def plan_contraction(
         return wgrad.launch(spec, cpu)
     if cut_planes(spec, Lanes(spec.element, cpu)) is not None:
         return direct_depthwise.launch(spec, cpu, epilogue)
+    by_vectors = vector_prediction.predict(spec, cpu)
+    if channels_last_prediction.predict(spec, cpu) <= by_vectors < inf:
+        return channels_last.launch(spec, cpu, epilogue)
     by_tiles = amx_prediction.predict(spec, cpu)
-    if by_tiles < vector_prediction.predict(spec, cpu):
+    if by_tiles < by_vectors:
         return amx_implicit_gemm.launch(spec, cpu, epilogue)
     return implicit_gemm.launch(spec, cpu, epilogue)

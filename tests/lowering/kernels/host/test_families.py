@@ -37,6 +37,9 @@ LINES = {
     "dgrad": f"conv -n 2 -c 20 -H 9 -W 9 -k 24 -y 1 -x 1 -p 0 -q 0 -u 2 -v 2 -F 2 {NHWC}",
     "wgrad": f"conv -n 2 -c 20 -H 9 -W 9 -k 24 -y 3 -x 3 -p 1 -q 1 -F 4 {NHWC}",
     "depthwise": "conv -n 2 -c 20 -H 9 -W 19 -k 20 -y 3 -x 3 -p 1 -q 1 -g 20 -F 1",
+    "depthwise, channels last": (
+        f"conv -n 2 -c 20 -H 9 -W 19 -k 20 -y 3 -x 3 -p 1 -q 1 -g 20 -F 1 {NHWC}"
+    ),
     "narrow planes": "conv -n 2 -c 20 -H 9 -W 5 -k 20 -y 3 -x 3 -p 1 -q 1 -g 20 -F 1",
     "fprop of bf16": f"convbfp16 -n 2 -c 20 -H 9 -W 9 -k 24 -y 3 -x 3 -p 1 -q 1 -F 1 {NHWC}",
     "wgrad of bf16": f"convbfp16 -n 4 -c 64 -H 56 -W 56 -k 64 -y 3 -x 3 -p 1 -q 1 -F 4 {NHWC}",

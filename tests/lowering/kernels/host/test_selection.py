@@ -38,10 +38,11 @@ if TYPE_CHECKING:
 
 NHWC = "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"
 PRODUCT = f"conv -n 1 -c 64 -H 14 -W 14 -k 64 -y 1 -x 1 -F 1 {NHWC}"
-GROUPED = f"conv -n 1 -c 64 -H 28 -W 28 -k 64 -y 3 -x 3 -p 1 -q 1 -g 64 -F 1 {NHWC}"
+GROUPED = f"conv -n 1 -c 64 -H 28 -W 28 -k 64 -y 3 -x 3 -p 1 -q 1 -g 16 -F 1 {NHWC}"
+CHANNELS_LAST = f"conv -n 1 -c 64 -H 28 -W 28 -k 64 -y 3 -x 3 -p 1 -q 1 -g 64 -F 1 {NHWC}"
 DEPTHWISE = "conv -n 1 -c 64 -H 28 -W 28 -k 64 -y 3 -x 3 -p 1 -q 1 -g 64 -F 1"
 TINY = "conv -n 2 -c 1 -H 16 -W 16 -k 1 -y 1 -x 1 -u 2 -v 2 -F 4"
-LINES = (PRODUCT, GROUPED, DEPTHWISE, TINY)
+LINES = (PRODUCT, GROUPED, CHANNELS_LAST, DEPTHWISE, TINY)
 CPU = target("x86-64-v3")
 
 
@@ -80,6 +81,7 @@ def test_the_least_prediction_is_chosen(line: str, cpu: str) -> None:
     [
         (PRODUCT, "implicit-gemm"),
         (GROUPED, "implicit-gemm"),
+        (CHANNELS_LAST, "depthwise-channels-last"),
         (DEPTHWISE, "direct-depthwise"),
         (TINY, "loops"),
     ],
