@@ -60,6 +60,7 @@ ENTRIES = {
 """Modules that others call by a name they expect, and what they may import beside that."""
 
 COMPOSED = {
+    "depthwise_channels_last": {"implicit_gemm"},
     "attention": {"implicit_gemm", "reduction"},
     "amx_implicit_gemm": {"implicit_gemm"},
     "amx_wgrad": {"implicit_gemm", "wgrad"},
