@@ -39,6 +39,7 @@ from graph_models import NETWORKS, prepared
 
 from convir.pytorch.graphs import reports
 from convir.runtime.bench.host import HostBench
+from convir.runtime.bench.timing import host_us, settled_us
 from convir.runtime.cache.object_cache import FOLDER_VARIABLE
 
 if TYPE_CHECKING:
@@ -62,16 +63,12 @@ def compiled_with(peer: str, model: Any) -> Any:
     return cast("Any", torch).compile(model, mode=peer)
 
 
-def timer(device: str) -> Callable[[Callable[[], Any]], float]:
-    """What times one call, in milliseconds."""
+def timer(device: str, threads: int) -> Callable[[Callable[[], Any]], float]:
+    """What times one call, in milliseconds; on several threads of a CPU once those of the
+    implementation before have come to rest."""
     if device == "cpu":
-
-        def on_host(call: Callable[[], Any]) -> float:
-            start = time.perf_counter()
-            call()
-            return (time.perf_counter() - start) * 1e3
-
-        return on_host
+        clock = settled_us if threads > 1 else host_us
+        return lambda call: clock(call, 1) / 1e3
     cache = torch.empty(FLUSHED, dtype=torch.uint8, device=device)
 
     def on_gpu(call: Callable[[], Any]) -> float:
@@ -198,7 +195,7 @@ def measured(
             calls[peer] = lambda function=function: function(x)
             if peer == OURS:
                 row |= on_convir(reports()[before:])
-        for peer, taken in in_turns(calls, timer(case.device), seconds).items():
+        for peer, taken in in_turns(calls, timer(case.device, case.threads), seconds).items():
             row[f"{peer}_ms"] = round(taken, 3)
         if case.device == "cuda":
             for peer, taken in in_turns(calls, host_time, seconds / 4).items():
