@@ -14,6 +14,9 @@ import numpy as np
 BF16_DOT = "@llvm.x86.avx512bf16.dpbf16ps.512"
 BYTE_DOT = "@llvm.x86.avx512.vpdpbusd.512"
 
+BF16_ROUND = "@llvm.x86.avx512bf16.cvtneps2bf16.512"
+SUBNORMAL = "@llvm.x86.avx512.fpclass.ps.512"
+
 _LEAST_NORMAL = np.float32(2.0**-126)
 
 _BF16_DOT_MODEL = """
@@ -48,6 +51,37 @@ define internal <16 x float> @bf16_dot(<16 x float> %total, <32 x bfloat> %x, <3
 }
 declare <16 x float> @llvm.fabs.v16f32(<16 x float>)
 declare <16 x float> @llvm.copysign.v16f32(<16 x float>, <16 x float>)
+"""
+
+_BF16_ROUND_MODEL = """
+define internal <16 x bfloat> @bf16_round(<16 x float> %x) {
+  %bits = bitcast <16 x float> %x to <16 x i32>
+  %size = and <16 x i32> %bits, splat (i32 2147483647)
+  %small = icmp ult <16 x i32> %size, splat (i32 8388608)
+  %sign = and <16 x i32> %bits, splat (i32 -2147483648)
+  %kept = select <16 x i1> %small, <16 x i32> %sign, <16 x i32> %bits
+  %shifted = lshr <16 x i32> %kept, splat (i32 16)
+  %odd = and <16 x i32> %shifted, splat (i32 1)
+  %up = add <16 x i32> %kept, splat (i32 32767)
+  %sum = add <16 x i32> %up, %odd
+  %quiet = or <16 x i32> %bits, splat (i32 4194304)
+  %is.nan = icmp ugt <16 x i32> %size, splat (i32 2139095040)
+  %chosen = select <16 x i1> %is.nan, <16 x i32> %quiet, <16 x i32> %sum
+  %high = lshr <16 x i32> %chosen, splat (i32 16)
+  %half = trunc <16 x i32> %high to <16 x i16>
+  %result = bitcast <16 x i16> %half to <16 x bfloat>
+  ret <16 x bfloat> %result
+}
+"""
+
+_SUBNORMAL_MODEL = """
+define internal <16 x i1> @subnormal(<16 x float> %x, i32 %class) {
+  %bits = bitcast <16 x float> %x to <16 x i32>
+  %size = and <16 x i32> %bits, splat (i32 2147483647)
+  %less = sub <16 x i32> %size, splat (i32 1)
+  %result = icmp ult <16 x i32> %less, splat (i32 8388607)
+  ret <16 x i1> %result
+}
 """
 
 _byte_dot = """
@@ -85,6 +119,12 @@ def emulated(ir: str, *, bf16: bool = False, of_bytes: bool = False) -> str:
         ir = ir.replace(BF16_DOT, "@bf16_dot") + _BF16_DOT_MODEL
         if "@llvm.fma.v16f32(<16 x float>," not in ir.replace(_BF16_DOT_MODEL, ""):
             ir += "declare <16 x float> @llvm.fma.v16f32(<16 x float>, <16 x float>, <16 x float>)"
+    for name, own, model in (
+        (BF16_ROUND, "@bf16_round", _BF16_ROUND_MODEL),
+        (SUBNORMAL, "@subnormal", _SUBNORMAL_MODEL),
+    ):
+        if name in ir:
+            ir = re.sub(rf"declare .*{re.escape(name)}.*\n", "", ir).replace(name, own) + model
     if BYTE_DOT in ir or of_bytes:
         ir = re.sub(rf"declare .*{re.escape(BYTE_DOT)}.*\n", "", ir)
         ir = ir.replace(BYTE_DOT, "@byte_dot") + _byte_dot

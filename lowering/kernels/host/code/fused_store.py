@@ -218,7 +218,7 @@ class FusedStore:
     @property
     def storage(self) -> Storage:
         """How what it gives is written."""
-        return storage_of(self.lanes, self.epilogue.stored, is_rounded=self._steps.is_half)
+        return storage_of(self.lanes, self.epilogue.stored, is_rounded=self._steps.is_rounded)
 
     @cached_property
     def _steps(self) -> ScalarSteps:

@@ -27,6 +27,7 @@ from xdsl.dialects.builtin import (
     i8,
     i32,
 )
+from xdsl.ir import Operation
 
 from convir.lowering.bodies.contraction.scalar_program import Result, ScalarProgram
 from convir.lowering.kernels.host.code.builder import Value, float_constant, vector
@@ -38,7 +39,7 @@ from convir.lowering.loops.llvm.half import EXACT
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from xdsl.ir import Attribute, Operation, SSAValue
+    from xdsl.ir import Attribute, SSAValue
 
     from convir.lowering.bodies.contraction.fused import FusedEpilogue
     from convir.lowering.bodies.contraction.scalar_program import ScalarBlock, ScalarOp
@@ -76,6 +77,11 @@ _INTRINSICS = {
 }
 """Ops that LLVM has instructions for on vectors. Of those that it would call a library for, lane by
 lane, `vector_functions` has some."""
+_MONOTONE = (
+    *("arith.maximumf", "arith.minimumf", "arith.maxnumf", "arith.minnumf"),
+    *("arith.negf", "math.absf"),
+)
+"""Ops that give the same whether their operands are rounded first or their results are."""
 _COMPARE = (
     *("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord"),
     *("ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true"),
@@ -149,16 +155,40 @@ class ScalarSteps:
     epilogue: FusedEpilogue
 
     def write(self, f: Function, total: Value, operands: Sequence[Value]) -> Value:
-        """What the program gives for the accumulators `total` and the elements `operands`.
+        """What the program gives for the accumulators `total` and the elements `operands`, but for
+        a last rounding, which is that of the store.
 
         All have the type of the arithmetic, in the same number of lanes.
         """
-        return _written(f, self.lanes, self._scalars, (total, *operands))[1]
+        late = self._rounded_late
+        return _written(f, self.lanes, self._scalars, (total, *operands), late)[1]
 
     @property
-    def is_half(self) -> bool:
-        """Whether what the program gives is a number of a 16-bit type."""
-        return type(self._scalars.value.type) in _HALVES
+    def is_rounded(self) -> bool:
+        """Whether what is written is a number of the 16-bit type that is stored."""
+        return type(self._scalars.value.type) in _HALVES and not self._rounded_late
+
+    @cached_property
+    def _rounded_late(self) -> frozenset[Operation]:
+        """The ops from the last rounding on, if what follows it orders numbers as they were: it may
+        as well be the last step."""
+        found: list[Operation] = []
+        value = self._scalars.value
+        while isinstance(op := value.owner, Operation) and value not in self._scalars.constants:
+            found.append(op)
+            if type(value.type) not in _HALVES or op.name == "arith.select":
+                break
+            if op.name not in _MONOTONE:
+                return frozenset(found)
+            computed = [
+                x
+                for x in op.operands
+                if isinstance(x.owner, Operation) and x not in self._scalars.constants
+            ]
+            if len(computed) != 1 or not computed[0].has_one_use():
+                break
+            (value,) = computed
+        return frozenset()
 
     @cached_property
     def _scalars(self) -> ScalarBlock:
@@ -180,7 +210,7 @@ def write_steps(
     if not steps:
         return []
     scalars = _block_of(steps, lanes.element, len(operands))
-    return _written(f, lanes, scalars, (total, *operands))[0]
+    return _written(f, lanes, scalars, (total, *operands), frozenset())[0]
 
 
 @lru_cache(maxsize=1)
@@ -191,9 +221,14 @@ def _block_of(steps: tuple[ScalarOp, ...], element: ComputeType, operands: int) 
 
 
 def _written(
-    f: Function, lanes: Lanes, scalars: ScalarBlock, arguments: Sequence[Value]
+    f: Function,
+    lanes: Lanes,
+    scalars: ScalarBlock,
+    arguments: Sequence[Value],
+    unrounded: frozenset[Operation],
 ) -> tuple[list[Value], Value]:
-    """What each op of a block gives, and the value of all of them."""
+    """What each op of a block gives, and the value of all of them; `unrounded` ones give what they
+    would round."""
     values: dict[SSAValue, Value] = dict(zip(scalars.block.args, arguments, strict=True))
     for value, number in scalars.constants.items():
         values[value] = constant(number, arguments[0].type)
@@ -201,14 +236,17 @@ def _written(
     for op in scalars.block.ops:
         found = activation(op) if lanes.element == "f32" else None
         if found is None:
-            results.append(write_step(f, lanes, op, [values[x] for x in op.operands]))
+            given = [values[x] for x in op.operands]
+            results.append(write_step(f, lanes, op, given, rounds=op not in unrounded))
         else:
             results.append(write(f, found[0], [values[found[1]]], lanes.cpu))
         values[op.results[0]] = results[-1]
     return results, values[scalars.value]
 
 
-def write_step(f: Function, lanes: Lanes, op: Operation, operands: Sequence[Value]) -> Value:
+def write_step(
+    f: Function, lanes: Lanes, op: Operation, operands: Sequence[Value], *, rounds: bool = True
+) -> Value:
     """What a scalar op gives, on vectors of any length or on scalars."""
     first = operands[0]
     if isinstance(op, arith.CmpfOp):
@@ -232,7 +270,7 @@ def write_step(f: Function, lanes: Lanes, op: Operation, operands: Sequence[Valu
         value = write(f, op.name, operands, lanes.cpu)
     else:
         value = _intrinsic(f, lanes, _INTRINSICS[op.name], operands)
-    half = None if op.name in EXACT else _HALVES.get(type(op.results[0].type))
+    half = None if op.name in EXACT or not rounds else _HALVES.get(type(op.results[0].type))
     return value if half is None else Storage(lanes, half).rounded(f, value)
 
 

@@ -81,14 +81,18 @@ class Lanes:
             return f.emit(left.type, "total", f"add {left}, {right.text}")
         return f.float_binary("fadd", left, right, "total")
 
+    def use_bf16(self, f: Function) -> None:
+        """Compile a function for the instructions of AVX512-BF16."""
+        features = ",".join(filter(None, (self.cpu.features, f"+{AVX512_BF16}")))
+        f.attributes = f' "target-features"="{features}"'
+
     def _dot_add(self, f: Function, left: Value, right: Value, total: Value) -> Value:
         """`left.low * right.low + left.high * right.high + total`.
 
         Only this function is compiled for the feature: elsewhere LLVM would round by an
         instruction that flushes subnormals.
         """
-        features = ",".join(filter(None, (self.cpu.features, f"+{AVX512_BF16}")))
-        f.attributes = f' "target-features"="{features}"'
+        self.use_bf16(f)
         v, pair = self.type, vector("bfloat", 2 * self.count)
         name = f"llvm.x86.avx512bf16.dpbf16ps.{self.cpu.vector_bits}"
         declaration = f"declare {v} @{name}({v}, {pair}, {pair})"

@@ -73,8 +73,21 @@ class Storage:
         """The first `active` lanes to memory."""
         if self.is_direct:
             self.lanes.store(f, stored, address, active)
+        elif self._has_instruction(stored):
+            self.lanes.store_words(
+                f, _rounded_by_instruction(f, self.lanes, stored), address, active
+            )
+            # Once more what the instruction takes for zeros.
+            with f.when(_any_subnormal(f, stored), "subnormal"):
+                self.lanes.store_words(f, self._narrow(f, stored), address, active)
         else:
             self.lanes.store_words(f, self._narrow(f, stored), address, active)
+
+    def _has_instruction(self, stored: Value) -> bool:
+        """Whether one instruction rounds a vector, but for subnormal numbers."""
+        is_whole = stored.type == self.lanes.type and self.lanes.cpu.vector_bits == 512
+        rounds = self.type == "bf16" and self.lanes.element == "f32" and not self.is_rounded
+        return is_whole and rounds and self.lanes.cpu.bf16_dot
 
     def store_raw(self, f: Function, stored: Value, address: Value, active: int) -> None:
         """The first `active` lanes of what lay in memory so."""
@@ -245,6 +258,25 @@ def _narrow_half(f: Function, x: Value) -> Value:
     unsigned = _choose(f, _below(f, magnitude, _FLOAT_INFINITY + 1), bounded, nan)
     result = _both(f, "or", unsigned, sign)
     return f.emit(_like(x, "i16"), "half", f"trunc {result} to {_like(x, 'i16')}")
+
+
+_SUBNORMAL = 0x20
+"""The class of numbers, as `vfpclassps` has it."""
+
+
+def _any_subnormal(f: Function, x: Value) -> Value:
+    declaration = f"declare <16 x i1> @llvm.x86.avx512.fpclass.ps.512({x.type}, i32)"
+    lanes = f.intrinsic(declaration, "<16 x i1>", (x, Value("i32", str(_SUBNORMAL))), "tiny")
+    bits = f.emit("i16", "bits", f"bitcast {lanes} to i16")
+    return f.emit("i1", "some", f"icmp ne {bits}, 0")
+
+
+def _rounded_by_instruction(f: Function, lanes: Lanes, x: Value) -> Value:
+    """Whole vectors of f32 as bf16; subnormal numbers become zeros."""
+    lanes.use_bf16(f)
+    declaration = f"declare <16 x bfloat> @llvm.x86.avx512bf16.cvtneps2bf16.512({x.type})"
+    halves = f.intrinsic(declaration, "<16 x bfloat>", (x,), "rounded")
+    return f.emit("<16 x i16>", "words", f"bitcast {halves} to <16 x i16>")
 
 
 def _upper_half(f: Function, bits: Value) -> Value:

@@ -161,3 +161,34 @@ def test_epilogues(dtype: Any, tmp_path: Path) -> None:
     # Each number is an integer that bf16 has.
     assert np.abs(expected).max() <= 256
     np.testing.assert_array_equal(result.astype(np.float32), expected)
+
+
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_results_of_every_class(dtype: Any, relu: bool, tmp_path: Path) -> None:
+    """Subnormal numbers, which an instruction that rounds may flush, ties, infinities and NaNs."""
+    helper, numpy_helper = (import_module(f"onnx.{name}") for name in ("helper", "numpy_helper"))
+    channels, info = 64, ml_dtypes.finfo(dtype)
+    tiny = float(info.smallest_subnormal)
+    specials = [tiny, -3 * tiny, float(info.tiny), 1.0, float(info.max), np.inf, -np.inf, np.nan]
+    x = np.random.default_rng(0).choice(specials, (1, channels, 1, 24)).astype(dtype)
+    factors = [0.5, 0.75, 1.0, 1.0078125, -1.0, 2.0, 1.00390625, 0.0]
+    w = np.resize(np.array(factors), (channels, 1, 1, 1)).astype(dtype)
+    nodes = [helper.make_node("Conv", ["x", "w"], ["own" if relu else "y"], group=channels)]
+    if relu:
+        nodes.append(helper.make_node("Relu", ["own"], ["y"]))
+    code = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    ends = (helper.make_tensor_value_info(name, code, x.shape) for name in ("x", "y"))
+    graph = helper.make_graph(
+        nodes, "classes", *([end] for end in ends), [numpy_helper.from_array(w, "w")]
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10)
+    path = tmp_path / "classes.onnx"
+    import_module("onnx").save(model, path)
+    executable = convir_compile(path, device="host")
+    with np.errstate(all="ignore"):
+        exact = x.astype(np.float32) * w.reshape(1, channels, 1, 1).astype(np.float32)
+        expected = exact.astype(dtype)
+        if relu:
+            expected = np.where(np.isnan(exact), expected, np.maximum(expected, dtype(0)))
+    np.testing.assert_array_equal(executable(x).astype(float), expected.astype(float))
