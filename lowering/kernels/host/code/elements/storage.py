@@ -1,8 +1,8 @@
 """Elements in memory: loaded into the type of the arithmetic, and rounded back.
 
 Sixteen-bit floats are converted by one instruction where the CPU has it, elsewhere by integer
-arithmetic on all lanes; bfloat always by integers, since the instruction for it flushes
-subnormals. Rounding is to nearest even.
+arithmetic on all lanes. That for bfloat flushes subnormals: what holds any is stored by integers.
+Rounding is to nearest even.
 """
 
 from __future__ import annotations
