@@ -33,13 +33,6 @@ if TYPE_CHECKING:
     Emit = Callable[[Operation], SSAValue]
 
 
-EXACT = (
-    *("arith.maximumf", "arith.minimumf", "arith.maxnumf", "arith.minnumf", "arith.negf"),
-    *("math.absf", "math.floor", "math.ceil", "math.roundeven"),
-)
-"""Ops whose results need no rounding, of whatever format their operands are."""
-
-
 def is_half(scalar_type: Attribute) -> bool:
     """Whether scalars of this type are kept as 16-bit integers."""
     return isinstance(scalar_type, Float16Type | BFloat16Type)

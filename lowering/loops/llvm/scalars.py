@@ -22,8 +22,9 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.utils.exceptions import PassFailedException
 
+from convir.analysis.rounding import EXACT
 from convir.lowering.kernels.host.vector_functions.table import FUNCTIONS, symbol
-from convir.lowering.loops.llvm.half import EXACT, HalfConverter, icmp_predicate, is_half
+from convir.lowering.loops.llvm.half import HalfConverter, icmp_predicate, is_half
 from convir.lowering.loops.llvm.odd_rounding import F64_EXACT_BITS, OddRounding
 
 if TYPE_CHECKING:

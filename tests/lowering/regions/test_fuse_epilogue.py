@@ -232,7 +232,8 @@ def test_it_is_one_kernel(dtype: str, columns: int, groups: int) -> None:
     tensors = run(case.text(), "convert-conv-to-linalg,canonicalize,cse").module
     selected = str(run(tensors, "fuse-epilogue,form-kernel-regions,select-kernels").module)
     assert selected.count("kernel.region") == 1
-    assert 'host = "implicit-gemm"' in selected
+    family = "implicit-gemm" if groups == 1 else "depthwise-channels-last"
+    assert f'host = "{family}"' in selected
     check(case)
 
 

@@ -29,12 +29,12 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Operation
 
+from convir.analysis.rounding import EXACT, MONOTONE
 from convir.lowering.bodies.contraction.scalar_program import Result, ScalarProgram
 from convir.lowering.kernels.host.code.builder import Value, float_constant, vector
 from convir.lowering.kernels.host.code.elements.storage import Storage
 from convir.lowering.kernels.host.vector_functions.activations import activation
 from convir.lowering.kernels.host.vector_functions.table import FUNCTIONS, write
-from convir.lowering.loops.llvm.half import EXACT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,11 +77,6 @@ _INTRINSICS = {
 }
 """Ops that LLVM has instructions for on vectors. Of those that it would call a library for, lane by
 lane, `vector_functions` has some."""
-_MONOTONE = (
-    *("arith.maximumf", "arith.minimumf", "arith.maxnumf", "arith.minnumf"),
-    *("arith.negf", "math.absf"),
-)
-"""Ops that give the same whether their operands are rounded first or their results are."""
 _COMPARE = (
     *("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord"),
     *("ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true"),
@@ -178,7 +173,7 @@ class ScalarSteps:
             found.append(op)
             if type(value.type) not in _HALVES or op.name == "arith.select":
                 break
-            if op.name not in _MONOTONE:
+            if op.name not in MONOTONE:
                 return frozenset(found)
             computed = [
                 x
