@@ -214,7 +214,8 @@ def plan_contraction(
     if cut_planes(spec, Lanes(spec.element, cpu)) is not None:
         return direct_depthwise.launch(spec, cpu, epilogue)
     by_vectors = vector_prediction.predict(spec, cpu)
-    if channels_last_prediction.predict(spec, cpu) <= by_vectors < inf:
+    by_lines = channels_last_prediction.predict(spec, cpu)
+    if by_lines < inf and by_lines <= by_vectors:
         return channels_last.launch(spec, cpu, epilogue)
     by_tiles = amx_prediction.predict(spec, cpu)
     if by_tiles < by_vectors:

@@ -130,11 +130,13 @@ class FusedStore:
         ]
         return [*moved, *arguments[len(operands) :]]
 
-    def behind(self, f: Function, place: Value, spill_row: Value) -> list[Value | None]:
+    def behind(
+        self, f: Function, place: Value, spill_row: Value | None = None
+    ) -> list[Value | None]:
         """For operands that follow the result, or have elements of rows: where theirs for the row
         at `place` are.
 
-        A row that nobody reads has none: it stands for its own.
+        A row that nobody reads, `spill_row`, has none: it stands for its own.
         """
         found: list[Value | None] = []
         for operand, argument in zip(self.epilogue.operands, self.arguments(f), strict=False):
@@ -145,8 +147,10 @@ class FusedStore:
                 own = f.offset(place, argument)
             else:
                 own = self._of_row(f, operand, argument, place)
-            is_spilled = f.emit("i1", "spilled", f"icmp eq {place}, {spill_row.text}")
-            found.append(f.select(is_spilled, spill_row, own, "behind"))
+            if spill_row is not None:
+                is_spilled = f.emit("i1", "spilled", f"icmp eq {place}, {spill_row.text}")
+                own = f.select(is_spilled, spill_row, own, "behind")
+            found.append(own)
         return found
 
     def _of_row(self, f: Function, operand: EpilogueOperand, first: Value, place: Value) -> Value:

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
-from convir.lowering.kernels.host.code.elements.halves import split_vectors
 from convir.lowering.kernels.host.code.tiles import GroupTile
-from convir.lowering.kernels.host.implicit_gemm.blocking import block
+from convir.lowering.kernels.host.implicit_gemm.blocking import MIN_ITEMS, block
 
 if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.spec import Axis, Contraction
@@ -24,9 +23,6 @@ MAX_LINE_TAPS = 16
 
 MAX_OUTER_TAPS = 256
 """A line's taps along the other axes are listed on the stack."""
-
-MIN_ITEMS = 16
-"""With fewer items than this, threads would wait for each other."""
 
 
 @dataclass(frozen=True)
@@ -109,8 +105,7 @@ def _panels(spec: Contraction, lanes: Lanes) -> Blocking:
 def _has_room(lanes: Lanes) -> bool:
     """Whether two vectors of channels are computed at a time: with 32 registers, or because bf16 is
     widened to two."""
-    pair = split_vectors(lanes, GroupTile(1, 2, 1, 1), 2 * lanes.count)
-    return lanes.cpu.vector_registers >= 32 or bool(pair)
+    return lanes.cpu.vector_registers >= 32 or lanes.halves == "bf16"
 
 
 def _pixels(line: Axis, vectors: int, lanes: Lanes) -> int:

@@ -262,14 +262,8 @@ class ChannelsLastKernel:
             place = f.offset(row, v * lanes.count * storage.bytes)
             active = min(lanes.count, channels - v * lanes.count)
             if fused is not None:
-                behind = [
-                    f.offset(place, argument) if operand.follows_result else None
-                    for operand, argument in zip(
-                        fused.epilogue.operands, fused.arguments(f), strict=True
-                    )
-                ]
                 channel = f.add(f.argument("channel"), v * lanes.count)
-                total = fused.of_channels(f, total, channel, active, behind)
+                total = fused.of_channels(f, total, channel, active, fused.behind(f, place))
             storage.store(f, total, place, active)
 
     def _entry(self, lister: Function, full: Function, last: Function) -> Function:

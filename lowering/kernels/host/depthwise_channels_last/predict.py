@@ -6,6 +6,7 @@ from math import inf, prod
 from typing import TYPE_CHECKING
 
 from convir.lowering.kernels.host.depthwise_channels_last.blocking import cut_channels_last
+from convir.lowering.kernels.host.implicit_gemm.predict import PACK_CYCLES
 from convir.lowering.kernels.host.operand_stages import OperandStages
 from convir.lowering.kernels.host.traffic import operand_bytes
 
@@ -19,8 +20,6 @@ STORE_CYCLES = 3.0
 """Of a vector of results."""
 ITEM_CYCLES = 15.0
 """Of a line of results, and of each of its taps along the other axes."""
-PACK_CYCLES = 0.5
-"""Of a weight that is moved to its panel."""
 
 
 def predict(spec: Contraction, cpu: CpuTarget, *, constant_weights: bool = False) -> float:

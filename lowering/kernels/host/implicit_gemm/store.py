@@ -169,12 +169,7 @@ class Epilogue:
         total = f.load(kind, f.element(source, column, size), size)
         place = f.element(target, column, self.storage.bytes)
         if self.fused is not None:
-            behind = [
-                f.offset(place, argument) if operand.follows_result else None
-                for operand, argument in zip(
-                    self.fused.epilogue.operands, self.fused.arguments(f), strict=True
-                )
-            ]
+            behind = self.fused.behind(f, place)
             total = self.fused.of_channels(f, total, column, active, behind)
         self._store(f, total, place, active)
 
