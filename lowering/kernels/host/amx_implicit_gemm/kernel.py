@@ -338,9 +338,4 @@ class TileKernel:
         """The operands of the epilogue, as functions that store take them."""
         if self.fused is None:
             return []
-        args, first = f.argument("args"), len(_OPERANDS)
-        addresses = [
-            f.load(PTR, f.offset(args, POINTER_BYTES * (first + i)), POINTER_BYTES, "e")
-            for i in range(len(self.fused.epilogue.operands))
-        ]
-        return self.fused.of_launch(f, c, addresses)
+        return self.fused.of_launch(f, c)

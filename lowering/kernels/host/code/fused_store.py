@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from convir.lowering.kernels.host.code.builder import I64, PTR, Value
+from convir.lowering.kernels.host.code.builder import I64, POINTER_BYTES, PTR, Value
 from convir.lowering.kernels.host.code.elements.storage import storage_of
 from convir.lowering.kernels.host.code.scalar_steps import ScalarSteps, unsupported
 
@@ -106,8 +106,13 @@ class FusedStore:
         """The values of `parameters` in a function that has them."""
         return [f.argument(name) for _, name in self.parameters]
 
-    def of_launch(self, f: Function, c: Value, addresses: Sequence[Value]) -> list[Value]:
-        """The arguments, from the addresses of the result and of the operands."""
+    def of_launch(self, f: Function, c: Value) -> list[Value]:
+        """The arguments in the function of a kernel, whose result is at `c`: its operands come
+        behind A, B and C."""
+        addresses = [
+            f.load(PTR, f.offset(f.argument("args"), POINTER_BYTES * i), POINTER_BYTES, "e")
+            for i in range(3, 3 + len(self.epilogue.operands))
+        ]
         base = f.emit(I64, "c.address", f"ptrtoint {c} to i64")
         found: list[Value] = []
         for operand, address in zip(self.epilogue.operands, addresses, strict=True):

@@ -3,17 +3,16 @@ a line in tiles."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
 from convir.lowering.kernels.host.code.tiles import GroupTile
-from convir.lowering.kernels.host.implicit_gemm.blocking import MIN_ITEMS, block
+from convir.lowering.kernels.host.implicit_gemm.blocking import MIN_ITEMS, Panels
 
 if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.spec import Axis, Contraction
     from convir.lowering.kernels.host.code.elements.lanes import Lanes
-    from convir.lowering.kernels.host.implicit_gemm.blocking import Blocking
 
 MAX_PIXELS = 8
 """Of a tile: with more of them code grows, and loads hardly get fewer."""
@@ -29,7 +28,7 @@ MAX_OUTER_TAPS = 256
 class ChannelsLastCuts:
     """The cuts of one contraction."""
 
-    panels: Blocking
+    panels: Panels
     """Of the channels: as the weights are packed."""
     pixels: int
     """Output pixels of a tile, along a line."""
@@ -60,10 +59,7 @@ def cut_channels_last(spec: Contraction, lanes: Lanes) -> ChannelsLastCuts | Non
     taps = len(line.tap_rows)
     if not 1 <= taps <= MAX_LINE_TAPS or not 1 <= _taps(outer) <= MAX_OUTER_TAPS:
         return None
-    try:
-        panels = _panels(spec, lanes)
-    except ValueError:
-        return None
+    panels = _panels(spec, lanes)
     pixels = _pixels(line, panels.panel_out_channels // lanes.count, lanes)
     lines = prod(axis.size for axis in outer)
     return ChannelsLastCuts(
@@ -79,26 +75,23 @@ def _taps(axes: list[Axis]) -> int:
     return prod(len(axis.tap_rows) for axis in axes)
 
 
-def _panels(spec: Contraction, lanes: Lanes) -> Blocking:
-    cuts = block(spec, lanes)
+def _panels(spec: Contraction, lanes: Lanes) -> Panels:
     vectors = min(2, -(-spec.groups // lanes.count)) if _has_room(lanes) else 1
     tile = GroupTile(1, vectors, 1, 1)
     panel = tile.out_channels(lanes.count)
     panels = -(-spec.groups // panel)
     last = spec.groups - (panels - 1) * panel
     last_tile = tile.narrowed(last, lanes.count)
-    return replace(
-        cuts,
+    return Panels(
         tile=tile,
         panels=panels,
         panel_out_channels=panel,
-        panel_elements=tile.panel_elements(1, lanes.count),
-        last_tile=last_tile,
-        last_out_channels=last,
-        last_elements=last_tile.panel_elements(1, lanes.count),
         groups=1,
         out_channels=spec.groups,
-        in_place=False,
+        last_out_channels=last,
+        last_tile=last_tile,
+        panel_elements=tile.panel_elements(1, lanes.count),
+        last_elements=last_tile.panel_elements(1, lanes.count),
     )
 
 

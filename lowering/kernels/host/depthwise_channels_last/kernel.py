@@ -277,11 +277,7 @@ class ChannelsLastKernel:
             f.load(PTR, f.offset(args, POINTER_BYTES * i), POINTER_BYTES, name)
             for i, name in enumerate("abc")
         )
-        beside: list[Value] = []
-        if fused is not None:
-            operands = range(3, 3 + len(fused.epilogue.operands))
-            addresses = [f.load(PTR, f.offset(args, POINTER_BYTES * i), 8, "e") for i in operands]
-            beside = fused.of_launch(f, c, addresses)
+        beside = [] if fused is None else fused.of_launch(f, c)
         c_size = STORAGE_BYTES[spec.c.type]
         panel_bytes = phase.taps * panels.panel_elements * self.lanes.bytes
         with f.loop("item", f.argument("begin"), f.argument("end")) as item:

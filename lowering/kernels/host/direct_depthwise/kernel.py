@@ -355,11 +355,7 @@ class PlaneKernel:
         scratch = f.stack(cuts.lines * cuts.line_bytes, LINE_BYTES, "scratch")
         args = f.argument("args")
         a, b, c = (f.load(PTR, f.offset(args, 8 * i), 8, name) for i, name in enumerate("abc"))
-        beside: list[Value] = []
-        if fused is not None:
-            operands = range(3, 3 + len(fused.epilogue.operands))
-            addresses = [f.load(PTR, f.offset(args, 8 * i), 8, "e") for i in operands]
-            beside = fused.of_launch(f, c, addresses)
+        beside = [] if fused is None else fused.of_launch(f, c)
         # Columns that no copy writes are padding.
         with f.loop("scratch.line", 0, cuts.lines, runs=True) as line:
             f.call(clear, f.element(scratch, line.index, cuts.line_bytes))

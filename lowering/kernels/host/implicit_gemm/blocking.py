@@ -72,20 +72,43 @@ MAX_TAPS_OF_FULL_TILES = _max_taps(MAX_ROWS)
 
 
 @dataclass(frozen=True)
-class Blocking:
-    """The cuts of one contraction."""
+class Panels:
+    """How the columns of a group are cut, and packed."""
 
     tile: Tile
+    panels: int
+    """Panels of columns, the last one maybe narrower."""
+    panel_out_channels: int
+    """Columns of a full panel."""
+    groups: int
+    """Groups that are products of their own; 1 if vectors hold several groups."""
+    out_channels: int
+    """Columns of such a group."""
+    last_out_channels: int
+    """Columns of the last panel."""
+    last_tile: Tile
+    """The tile of the last panel."""
+    panel_elements: int
+    """Elements of one tap of a packed panel."""
+    last_elements: int
+    """Elements of one tap of the last packed panel."""
+
+    @property
+    def tap_elements(self) -> int:
+        """Elements of one tap of all packed panels."""
+        return (self.panels - 1) * self.panel_elements + self.last_elements
+
+
+@dataclass(frozen=True)
+class Blocking(Panels):
+    """The cuts of one contraction."""
+
     chunks: int
     """Pieces of every phase's output pixels; an item does one piece of each phase."""
     bounds: tuple[tuple[int, ...], ...]
     """For each phase the `chunks + 1` output pixels between pieces."""
     column_parts: int
     """Pieces of the columns, in whole panels."""
-    panels: int
-    """Panels of columns, the last one maybe narrower."""
-    panel_out_channels: int
-    """Columns of a full panel."""
     tap_block: int
     """Taps that are reduced in registers before the next panel is read."""
     in_channel_block: int
@@ -97,28 +120,10 @@ class Blocking:
     panels_first: bool
     """Whether adjacent items are pieces of the output pixels for the same panels; else panels for
     the same output pixels."""
-    groups: int
-    """Groups that are products of their own; 1 if vectors hold several groups."""
-    out_channels: int
-    """Columns of such a group."""
-
     scratch_out_channels: int
     """Columns of an item's scratch memory; 0 if tiles store straight into C."""
-    last_out_channels: int
-    """Columns of the last panel."""
-    last_tile: Tile
-    """The tile of the last panel."""
-    panel_elements: int
-    """Elements of one tap of a packed panel."""
-    last_elements: int
-    """Elements of one tap of the last packed panel."""
     in_place: bool
     """Whether weights are read where they lie; `panel_elements` are those of packed ones."""
-
-    @property
-    def tap_elements(self) -> int:
-        """Elements of one tap of all packed panels."""
-        return (self.panels - 1) * self.panel_elements + self.last_elements
 
 
 def shape_of(spec: Contraction) -> Shape:

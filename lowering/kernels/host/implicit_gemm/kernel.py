@@ -386,7 +386,7 @@ class RowKernel:
             f.load(PTR, f.offset(f.argument("args"), 8 * i), 8, name)
             for i, name in enumerate(_OPERANDS)
         )
-        beside = self._beside(f, c)
+        beside = [] if self.fused is None else self.fused.of_launch(f, c)
         # Weights that are read in place have one tap.
         tap_bytes = 0 if cuts.in_place else cuts.tap_elements * size
         group_bytes = (spec.b.group_stride * size) if cuts.in_place else (spec.taps * tap_bytes)
@@ -446,17 +446,6 @@ class RowKernel:
                         first_row, last_row, first_panel, last_panel, *behind, *beside_group,
                     )  # fmt: skip
         return f
-
-    def _beside(self, f: Function, c: Value) -> list[Value]:
-        """The operands of the epilogue, as functions that store take them."""
-        if self.fused is None:
-            return []
-        args, first = f.argument("args"), len(_OPERANDS)
-        addresses = [
-            f.load(PTR, f.offset(args, POINTER_BYTES * (first + i)), POINTER_BYTES, "e")
-            for i in range(len(self.fused.epilogue.operands))
-        ]
-        return self.fused.of_launch(f, c, addresses)
 
     def _scratch(self, f: Function) -> tuple[Value, Value]:
         """Scratch memory for the accumulators of an item, and the addresses of its rows."""

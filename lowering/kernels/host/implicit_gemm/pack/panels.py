@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.host.code.elements.lanes import Lanes
     from convir.lowering.kernels.host.code.tiles import Tile
-    from convir.lowering.kernels.host.implicit_gemm.blocking import Blocking
+    from convir.lowering.kernels.host.implicit_gemm.blocking import Panels
 
 ENTRY = "pack"
 """The kernel's name; its arguments are the addresses of B and of the packed weights."""
@@ -39,7 +39,7 @@ class PackKernel:
 
     spec: Contraction
     lanes: Lanes
-    cuts: Blocking
+    cuts: Panels
 
     @property
     def storage(self) -> Storage:

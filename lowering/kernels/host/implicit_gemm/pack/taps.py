@@ -19,7 +19,7 @@ from convir.lowering.kernels.host.code.transpose import pieces, transpose
 if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.host.code.elements.lanes import Lanes
-    from convir.lowering.kernels.host.implicit_gemm.blocking import Blocking
+    from convir.lowering.kernels.host.implicit_gemm.blocking import Panels
 
 MAX_TAPS = 64
 """More neighbours than this are not taps of one filter, or too many for straight code."""
@@ -46,12 +46,12 @@ class TapPacking:
 
     spec: Contraction
     lanes: Lanes
-    cuts: Blocking
+    cuts: Panels
     taps: dict[int, _Tap]
     """By the element of B that the tap begins at."""
 
     @staticmethod
-    def of(spec: Contraction, lanes: Lanes, cuts: Blocking) -> TapPacking | None:
+    def of(spec: Contraction, lanes: Lanes, cuts: Panels) -> TapPacking | None:
         """The packing of `spec`, or None if its taps are not neighbours."""
         taps: dict[int, _Tap] = {}
         before = 0
