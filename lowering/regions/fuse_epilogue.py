@@ -34,6 +34,7 @@ from convir.analysis.rearrangement import rearrangement
 from convir.analysis.refusal import NoMatch, Refusal
 from convir.analysis.slices import slice_view
 from convir.analysis.structured import structured
+from convir.analysis.values.scalars import scalar_constant
 from convir.lowering.bodies.operand_access import pad_value, shape_of
 from convir.lowering.loops.pointwise import is_pointwise
 from convir.lowering.regions.merge_diamonds import merge_diamonds
@@ -157,7 +158,8 @@ def _obstacle(user: Operation, value: OpResult, groups: Groups) -> Refusal | Non
 def is_addressing(op: Operation) -> bool:
     """Whether `op` only says where a reader finds its elements: a slice, zeros around, a flip.
 
-    A reduction reads an element many times; these cost it an offset and a bound, not a copy.
+    A reduction reads an element many times; these cost it an offset and a bound, not a copy. Beside
+    their operands kernels of contractions have zeros, the loops of pools any constant.
     """
     if rearrangement(op) is not None:
         return True
@@ -166,7 +168,16 @@ def is_addressing(op: Operation) -> bool:
         return False
     if view.kind == "extract_slice":
         return True
-    return pad_value(view) is not None and _pads_windows(view)
+    is_known = pad_value(view) is not None or _pads_pools(view)
+    return is_known and _pads_windows(view)
+
+
+def _pads_pools(pad: SliceView) -> bool:
+    """Whether a pad writes a constant, and what reads it are reductions but no contractions."""
+    if pad.fill is None or scalar_constant(pad.fill) is None:
+        return False
+    readers = [use.operation for use in pad.result.uses]
+    return all(is_reduction(op) and isinstance(contraction_dims(op), Refusal) for op in readers)
 
 
 def _pads_windows(pad: SliceView) -> bool:

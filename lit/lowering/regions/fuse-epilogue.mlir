@@ -140,3 +140,49 @@ func.func @unread_reader(%x: tensor<4x8xf32>, %w: tensor<8x6xf32>) -> tensor<4x6
   %2 = arith.negf %0 : tensor<4x6xf32>
   return %2 : tensor<4x6xf32>
 }
+
+// A pool reads any constant around its windows.
+// CHECK-LABEL: func.func @padded_pool
+// CHECK:       kernel.region {
+// CHECK:         tensor.pad
+// CHECK:         linalg.generic
+// CHECK-NEXT:    ^
+// CHECK-NEXT:      arith.maximumf
+// CHECK:         kernel.yield
+// CHECK-NOT:   kernel.region
+func.func @padded_pool(%x: tensor<9xf32>) -> tensor<5xf32> {
+  %least = arith.constant 0xff800000 : f32
+  %window = tensor.empty() : tensor<3xf32>
+  %first = arith.constant dense<0xff800000> : tensor<5xf32>
+  %0 = tensor.pad %x low[1] high[1] {
+  ^bb0(%i: index):
+    tensor.yield %least : f32
+  } : tensor<9xf32> to tensor<11xf32>
+  %1 = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i * 2 + j)>, affine_map<(i, j) -> (j)>, affine_map<(i, j) -> (i)>], iterator_types = ["parallel", "reduction"]} ins(%0, %window : tensor<11xf32>, tensor<3xf32>) outs(%first : tensor<5xf32>) {
+  ^bb0(%a: f32, %b: f32, %c: f32):
+    %m = arith.maximumf %a, %c : f32
+    linalg.yield %m : f32
+  } -> tensor<5xf32>
+  return %1 : tensor<5xf32>
+}
+
+// A contraction does not: its kernels have zeros beside their operands.
+// CHECK-LABEL: func.func @padded_by_ones
+// CHECK:       tensor.pad
+// CHECK:       kernel.region {
+// CHECK-NEXT:    linalg.generic
+func.func @padded_by_ones(%x: tensor<9xf32>, %w: tensor<3xf32>) -> tensor<5xf32> {
+  %one = arith.constant 1.0 : f32
+  %zeros = arith.constant dense<0.0> : tensor<5xf32>
+  %0 = tensor.pad %x low[1] high[1] {
+  ^bb0(%i: index):
+    tensor.yield %one : f32
+  } : tensor<9xf32> to tensor<11xf32>
+  %1 = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i * 2 + j)>, affine_map<(i, j) -> (j)>, affine_map<(i, j) -> (i)>], iterator_types = ["parallel", "reduction"]} ins(%0, %w : tensor<11xf32>, tensor<3xf32>) outs(%zeros : tensor<5xf32>) {
+  ^bb0(%a: f32, %b: f32, %c: f32):
+    %m = arith.mulf %a, %b : f32
+    %s = arith.addf %m, %c : f32
+    linalg.yield %s : f32
+  } -> tensor<5xf32>
+  return %1 : tensor<5xf32>
+}
