@@ -93,10 +93,10 @@ def told(known: list[Comparison], gpu: str) -> str:
         others = [other for other in known if other is not each]
         if not isinstance(expected(each.shape, others, gpu), Refusal):
             taken.append(each)
-    faster = sum(each.ratio >= FASTER for each in known)
+    faster = sum(each.takes for each in known)
     least = sorted(each.ratio for each in taken)
     return (
-        f"{len(known)} shapes, {faster} of them at least {FASTER} times as fast as cuDNN; of those "
+        f"{len(known)} shapes, {faster} of them {FASTER} times as fast as cuDNN and more; of those "
         f"like others, none known itself, {len(taken)} are taken; their least ratios: "
         + ", ".join(f"{ratio:.2f}" for ratio in least[:5])
     )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from convir.pytorch.comparisons.known import FASTER
+from convir.pytorch.comparisons.known import is_faster
 from convir.pytorch.compile.compilation import gpu_index
 from convir.runtime.cache.locks import held
 from convir.runtime.cache.object_cache import cache_folder
@@ -66,7 +66,7 @@ class Choice:
     @property
     def takes(self) -> bool:
         """Whether convir's kernel is faster."""
-        return self.ratio >= FASTER
+        return is_faster(self.convir_us, self.pytorch_us)
 
 
 def compared(

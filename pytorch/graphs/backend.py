@@ -15,7 +15,7 @@ from convir.lowering.kernels.target import cpu_costs
 from convir.pytorch.graphs.options import options_of
 from convir.pytorch.graphs.partition import partitioned
 from convir.pytorch.graphs.piece import Piece
-from convir.pytorch.graphs.replay import Replayed, why_not
+from convir.pytorch.graphs.replay import Replayed, read_in_place, why_not
 from convir.pytorch.graphs.report import GraphReport, add
 from convir.runtime.devices import CUDA, HOST, Device
 
@@ -226,7 +226,8 @@ def _replayed(
         report.not_replayed = refused
         return whole.forward
     pieces = [each for each in whole.children() if isinstance(each, Piece)]
-    return Replayed(whole.forward, pieces, known, torch.device(CUDA, device.index))
+    place = torch.device(CUDA, device.index)
+    return Replayed(whole.forward, pieces, known, place, lambda: read_in_place(whole, known))
 
 
 def _device_of(graph: fx.GraphModule) -> Device | None:

@@ -35,9 +35,11 @@ class Parameters:
             tuple(each.untyped_storage() for each in tensors),
         )
 
-    def lie_at(self, given: Sequence[torch.Tensor]) -> bool:
-        """Whether tensors lie where these lay."""
-        return tuple(map(_address, given)) == self.addresses
+    def lie_at(self, given: Sequence[torch.Tensor], which: Sequence[int] | None = None) -> bool:
+        """Whether tensors, or `which` of them, lie where these lay."""
+        if which is None:
+            return tuple(map(_address, given)) == self.addresses
+        return all(_address(given[i]) == self.addresses[i] for i in which)
 
     def are_unchanged(self, given: Sequence[torch.Tensor]) -> bool:
         """Whether tensors, which lie where these lay, are these with the elements that they had."""

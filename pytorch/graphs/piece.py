@@ -74,6 +74,10 @@ class Piece(torch.nn.Module):
         """Whether elements of parameters or buffers are part of its program."""
         return self._program is not None and bool(self._positions)
 
+    def holds(self, position: int) -> bool:
+        """Whether the elements of an argument are part of its program, which does not read it."""
+        return self._program is not None and position in self._positions
+
     @property
     def calls(self) -> list[str]:
         """The operators of its calls."""

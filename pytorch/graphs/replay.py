@@ -78,6 +78,22 @@ def _drops_nothing(node: fx.Node) -> bool:
     return isinstance(given, int | float) and given == 0
 
 
+def read_in_place(graph: fx.GraphModule, static: Collection[int]) -> tuple[int, ...]:
+    """The arguments among `static` whose memory calls of a graph read: those that are not constants
+    of its pieces wherever they are used."""
+    placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
+
+    def is_held(argument: fx.Node, user: fx.Node) -> bool:
+        piece = graph.get_submodule(str(user.target)) if user.op == "call_module" else None
+        given = [i for i, each in enumerate(user.args) if each is argument]
+        return isinstance(piece, Piece) and all(map(piece.holds, given))
+
+    def is_read(argument: fx.Node) -> bool:
+        return not all(is_held(argument, user) for user in argument.users)
+
+    return tuple(i for i in static if is_read(placeholders[i]))
+
+
 class Replayed:
     """A compiled graph on a GPU: its first call runs as it is, the second one is captured, and all
     others are replayed.
@@ -93,6 +109,7 @@ class Replayed:
         pieces: Sequence[Piece],
         static: Collection[int],
         place: torch.device,
+        read: Callable[[], Collection[int]],
     ) -> None:
         """Nothing is captured yet.
 
@@ -101,8 +118,9 @@ class Replayed:
             pieces: of it, which may hold parameters.
             static: the arguments that are parameters or buffers, by their positions.
             place: the GPU.
+            read: which of them calls now read where they lie, as `read_in_place`.
         """
-        self._run, self._pieces, self._place = run, tuple(pieces), place
+        self._run, self._pieces, self._place, self._read = run, tuple(pieces), place, read
         self._static = tuple(static)
         self._parameters = _those_at(self._static)
         self._lock = threading.Lock()
@@ -130,11 +148,11 @@ class Replayed:
         given = self._parameters(arguments)
         seen, captured = self._seen, self._captured
         holds = any(piece.has_constants for piece in self._pieces)
-        if captured is not None and seen is not None and seen.lie_at(given):
+        if captured is not None and seen is not None and seen.lie_at(given, captured.read):
             captured.enqueue(arguments)
             # While the GPU begins, the host looks whether parameters are what they were: if they
             # are not, nobody reads what the replay writes.
-            if not holds or seen.are_unchanged(given):
+            if seen.lie_at(given) and (not holds or seen.are_unchanged(given)):
                 return captured
         if seen is None or not (seen.are(given) if holds else seen.lie_at(given)):
             if seen is not None:
@@ -149,12 +167,15 @@ class Replayed:
 
     def _capture(self, arguments: Sequence[Any]) -> Captured | None:
         try:
-            return Captured(self._run, arguments, self._static, self._place)
+            captured = Captured(self._run, arguments, self._static, self._place)
         except Exception as error:
             # It may be anything that PyTorch's calls do: they do it without a CUDA graph too.
             _log.warning("a graph is not captured: %s", error)
             self._wait = 0
             return None
+        in_place = set(self._read())
+        captured.read = [n for n, i in enumerate(self._static) if i in in_place]
+        return captured
 
 
 def _those_at(places: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
@@ -179,6 +200,8 @@ class Captured:
         Raises:
             RuntimeError: it does what cannot be captured.
         """
+        self.read: Sequence[int] | None = None
+        """Parameters whose memory a replay reads, by their numbers among those; None for all."""
         self._place = place
         self._graph: Any = torch.cuda.CUDAGraph()
         self._done: Any = torch.cuda.Event()

@@ -16,7 +16,12 @@ from convir.pytorch.graphs import replay  # noqa: E402
 from convir.pytorch.graphs.options import Options  # noqa: E402
 from convir.pytorch.graphs.partition import partitioned  # noqa: E402
 from convir.pytorch.graphs.piece import Piece  # noqa: E402
-from convir.pytorch.graphs.replay import Captured, Replayed, why_not  # noqa: E402
+from convir.pytorch.graphs.replay import (  # noqa: E402
+    Captured,
+    Replayed,
+    read_in_place,
+    why_not,
+)
 from convir.pytorch.graphs.report import GraphReport  # noqa: E402
 from convir.runtime.devices import CUDA, Device  # noqa: E402
 
@@ -72,7 +77,8 @@ def _without_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def replayed(*static: int, has_constants: bool = True) -> Replayed:
     piece: Any = FakePiece(has_constants=has_constants)
-    return Replayed(lambda *given: float(sum(given)), [piece], static, torch.device("cuda", 0))
+    place, read = torch.device("cuda", 0), () if has_constants else static
+    return Replayed(lambda *given: float(sum(given)), [piece], static, place, lambda: read)
 
 
 def is_replay(result: Any) -> bool:
@@ -114,7 +120,7 @@ def test_parameters_that_change_drop_a_graph() -> None:
 
 
 @pytest.mark.usefixtures("_without_gpu")
-def test_replays_begin_before_versions_are_compared_and_where_memory_is_the_same() -> None:
+def test_replays_begin_before_parameters_are_compared_whose_memory_they_do_not_read() -> None:
     function, weight = replayed(0), torch.ones(())
     assert [is_replay(function(weight)) for _ in range(3)] == [False, True, True]
     assert Recorded.enqueued == 2
@@ -124,8 +130,13 @@ def test_replays_begin_before_versions_are_compared_and_where_memory_is_the_same
     function = replayed(0)
     assert [is_replay(function(weight)) for _ in range(2)] == [False, True]
     weight.data = torch.ones(())
+    assert function(weight) == 1.0  # Nor this one.
+    assert Recorded.enqueued == 5
+    function = replayed(0, has_constants=False)
+    assert [is_replay(function(weight)) for _ in range(2)] == [False, True]
+    weight.data = torch.ones(())
     assert function(weight) == 1.0
-    assert Recorded.enqueued == 4  # The one that was captured, and none since.
+    assert Recorded.enqueued == 6  # The one that was captured, and none since.
 
 
 @pytest.mark.usefixtures("_without_gpu")
@@ -310,3 +321,13 @@ def test_graphs_that_are_replayed(name: str, monkeypatch: pytest.MonkeyPatch) ->
     function, on, reason = REFUSED[name]
     found = why_not(in_pieces(function, monkeypatch, *on))
     assert reason in found if found else not reason
+
+
+def test_parameters_that_are_read_where_they_lie(monkeypatch: pytest.MonkeyPatch) -> None:
+    def function(x: Any) -> Any:
+        return torch.special.i0(x[1]) @ (x[0] @ x[1] @ x[2])
+
+    whole = in_pieces(function, monkeypatch, "cuda", "cuda", "cuda")
+    assert read_in_place(whole, (1, 2)) == (1, 2)
+    monkeypatch.setattr(Piece, "holds", lambda *_: True)  # pyright: ignore[reportUnknownLambdaType]
+    assert read_in_place(whole, (0, 1, 2)) == (1,)
