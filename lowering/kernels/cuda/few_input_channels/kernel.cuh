@@ -73,7 +73,8 @@ struct FewInputChannels {
   static __device__ __forceinline__ void stage_weights(const T* __restrict__ b, int first_column,
                                                        unsigned* shared) {
     constexpr int kWords = kWeightBytes / 4;
-#pragma unroll 4
+    // Many loads at once: all blocks wait for them before they multiply.
+#pragma unroll 8
     for (int i = threadIdx.x; i < kWords; i += S::threads) {
       const int tile = i % 4, lane = i / 4 % 32, group = i / 128 % kGroups;
       const int block = i / (128 * kGroups) % kBlocks, row = i / (128 * kGroups * kBlocks);
@@ -91,17 +92,28 @@ struct FewInputChannels {
       memcpy(shared + i, pair, 4);
     }
   }
+  // Where the weights of a row of the filter begin, and behind that those of a column. Each is a sum
+  // of few instructions where they lie evenly apart; else a choice among constants.
   static __device__ __forceinline__ long long row_weight(int row) {
+    constexpr auto& kWeights = kPhase.row_weight;
+    if constexpr (lie_evenly(kWeights, kPhase.row_taps)) {
+      return kWeights[0] + row * (kWeights[kPhase.row_taps > 1] - kWeights[0]);
+    }
     long long offset = 0;
     static_for<kPhase.row_taps>([&](auto i) {
-      if (i.value == row) offset = kPhase.row_weight[i.value];
+      if (i.value == row) offset = kWeights[i.value];
     });
     return offset;
   }
   static __device__ __forceinline__ long long col_weight(int col) {
+    constexpr auto& kWeights = kPhase.col_weight;
+    if constexpr (lie_evenly(kPhase.col_tap, kPhase.col_taps) && kPhase.col_tap[0] == 0 &&
+                  kPhase.col_taps == P::window_cols && lie_evenly(kWeights, kPhase.col_taps)) {
+      return kWeights[0] + col * (kWeights[kPhase.col_taps > 1] - kWeights[0]);
+    }
     long long offset = 0;
     static_for<kPhase.col_taps>([&](auto i) {
-      if (kPhase.col_tap[i.value] == col) offset = kPhase.col_weight[i.value];
+      if (kPhase.col_tap[i.value] == col) offset = kWeights[i.value];
     });
     return offset;
   }

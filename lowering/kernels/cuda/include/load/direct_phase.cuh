@@ -18,6 +18,15 @@ struct DirectPhase {
   long long col_weight[kColTaps];
 };
 
+// Whether `count` numbers lie evenly apart.
+template <typename T, int kSize>
+constexpr bool lie_evenly(const T (&numbers)[kSize], int count) {
+  for (int i = 2; i < count; ++i) {
+    if (numbers[i] - numbers[i - 1] != numbers[1] - numbers[0]) return false;
+  }
+  return true;
+}
+
 // Taps are numbered by phase, then by row, then by column.
 template <typename P>
 constexpr int tap_index(int phase, int row_tap, int col_tap) {
