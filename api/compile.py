@@ -38,6 +38,7 @@ from convir.runtime.compile_error import CompileError
 from convir.runtime.devices import find_device
 from convir.runtime.dynamic import CAPACITY, DynamicExecutable
 from convir.runtime.executable import Executable
+from convir.runtime.program import adopt_configs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
@@ -279,7 +280,7 @@ class Job:
                 return refused
             programs, batches = self._chosen_alike(bound, made)
         if len(programs) < PLANNED:
-            return Refusal("passes choose otherwise for the next batches")
+            return Refusal("passes give the next batches other calls")
         served = -(-batches[0] // LESS), batches[0] * MORE
         others = plan_others(
             self.device, made.loaded, programs, batches, served, self.workspace_bytes
@@ -296,19 +297,23 @@ class Job:
     def _chosen_alike(
         self, bound: Sequence[Bound], made: Executable
     ) -> tuple[list[Program], list[int]]:
-        """The programs of the first batch and of the next ones that passes choose the same configs
-        for, as many as it takes, and these batches."""
-        programs, batches = [made.program], [bound[0].batch]
+        """The programs of the first batch and of some of the next ones with the same configs, and
+        these batches: those that passes choose them for, as many as it takes, and where they are
+        too few, others with the same calls, whose kernels get the configs of the first."""
+        found, others = [(bound[0].batch, made.program)], list["tuple[int, Program]"]()
         kind = self.device.kind
         chosen = made.program.summary(kind)
         for each in bound[1:]:
             program = self._build.program(each.shapes)
-            if program.summary(kind) == chosen:
-                programs.append(program)
-                batches.append(each.batch)
-            if len(programs) == PLANNED:
+            alike = found if program.summary(kind) == chosen else others
+            alike.append((each.batch, program))
+            if len(found) == PLANNED:
                 break
-        return programs, batches
+        for batch, program in others:
+            if len(found) < PLANNED and adopt_configs(program, made.program, kind):
+                found.append((batch, program))
+        found.sort(key=lambda each: each[0])
+        return [program for _, program in found], [batch for batch, _ in found]
 
     def plan(self) -> Signature | HostPlan | CudaPlan:
         """What the program cache has from now on, for a device that this machine need not have.

@@ -41,7 +41,7 @@ def config_of(given: kernel.FuncOp | kernel.RegionOp, device: str) -> str | None
     return config.data if isinstance(config, StringAttr) else None
 
 
-def attach_config(region: kernel.RegionOp, device: str, config: str) -> None:
-    """Give a region a config for `device`; it keeps those for others."""
-    known = dict(region.configs.data) if region.configs is not None else {}
-    region.configs = DictionaryAttr({**known, device: StringAttr(config)})
+def attach_config(given: kernel.FuncOp | kernel.RegionOp, device: str, config: str) -> None:
+    """Give a kernel a config for `device`; it keeps those for others."""
+    known = dict(given.configs.data) if given.configs is not None else {}
+    given.configs = DictionaryAttr({**known, device: StringAttr(config)})

@@ -203,6 +203,19 @@ class Program:
         ]
 
 
+def adopt_configs(program: Program, chosen: Program, device: str) -> bool:
+    """Give the kernels of a program the configs that those of another one have for `device`; False,
+    and nothing is changed, if the two have other calls."""
+    from convir.lowering.implementations import LOOPS, attach_config, config_of  # noqa: PLC0415
+
+    if [*map(type, program.calls)] != [*map(type, chosen.calls)]:
+        return False
+    for call, like in zip(program.calls, chosen.calls, strict=True):
+        if isinstance(call, Launch) and isinstance(like, Launch):
+            attach_config(call.kernel, device, config_of(like.kernel, device) or LOOPS)
+    return True
+
+
 def signature_text(inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> str:
     """What goes in and what comes out: `(4x8 float32, 8x6 float32) -> 4x6 float32`."""
     results = ", ".join(map(str, outputs))

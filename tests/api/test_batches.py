@@ -25,7 +25,7 @@ from convir.runtime.cuda.plan import PlannedLaunch
 from convir.runtime.devices import CUDA, Device
 from convir.runtime.dynamic import DynamicExecutable
 from convir.runtime.executable import Executable
-from convir.runtime.program import TensorSpec
+from convir.runtime.program import Buffer, Fill, Space, TensorSpec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 F32 = np.dtype(np.float32)
 X, W = TensorSpec((-1, 4), F32), TensorSpec((6, 4), F32)
+MEMORY = Buffer(Space.ARENA, 0, 0, (4,), F32)
 
 
 def executable() -> Executable:
@@ -214,7 +215,14 @@ class Driver:
             runtime=SimpleNamespace(memsetAsync=None),
         )
         arrays = SimpleNamespace(cuda=cuda, asarray=array, ndarray=None, empty=len)
+
+        def launch_programmatically(at: Any, *_: object) -> int:
+            self.grids.append(tuple(at._obj.grid))
+            return 0
+
         launches = SimpleNamespace(
+            cuLaunchKernelEx=launch_programmatically,
+            launchCooperativeKernel=launch,
             launchKernel=launch,
             funcSetAttribute=ignored,
             CUDADriverError=RuntimeError,
@@ -222,6 +230,7 @@ class Driver:
         )
         monkeypatch.setattr(toolkit, "cupy", lambda: arrays)
         monkeypatch.setattr(toolkit, "launches", lambda: launches)
+        monkeypatch.setattr(toolkit, "driver_library", lambda: launches)
         monkeypatch.setattr(toolkit, "architecture", lambda: "sm_90a")
         monkeypatch.setattr(launch_module, "Encoder", encoder)
         monkeypatch.setattr(CudaProgram, "scope", scope)
@@ -235,6 +244,7 @@ def test_batches_that_passes_choose_alike_for_are_compared(turn: int, planned: i
     class Chosen:
         def __init__(self, shapes: Shapes) -> None:
             self.batch = shapes[0][0]
+            self.calls = (Fill(0.0, MEMORY),) * (1 + self.batch % turn)
             asked.append(self.batch)
 
         def summary(self, kind: str) -> list[str]:
@@ -257,7 +267,10 @@ def at(address: int) -> Any:
     return SimpleNamespace(data=SimpleNamespace(ptr=address))
 
 
-def test_a_bound_batch_launches_the_code_that_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("batch", [64, 32], ids=["chosen alike", "the next ones adopt its config"])
+def test_a_bound_batch_launches_the_code_that_is_loaded(
+    batch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     nvrtc_or_skip()
     driver = Driver(monkeypatch)
     job = Job(source_of(FORWARD, (), 1.0), None, "default", Device(CUDA, 0, DEFAULT_TARGET))
@@ -270,8 +283,8 @@ def test_a_bound_batch_launches_the_code_that_is_loaded(monkeypatch: pytest.Monk
         assert isinstance(loaded, CudaProgram)
         return loaded
 
-    first = program(64)
-    program(65)
+    first = program(batch)
+    program(batch + 1)
     loaded = len(driver.modules)
     monkeypatch.delattr(Build, "program")
     bound = program(100)
