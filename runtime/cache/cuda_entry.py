@@ -143,7 +143,8 @@ def _written_step(step: Step, numbers: dict[str, int]) -> Json:
 def _written_kernel(kernel: CudaKernel, source: int) -> Json:
     arguments = [*map(_written_argument, kernel.arguments)]
     shape = (kernel.grid, kernel.block, kernel.shared_bytes)
-    return [source, kernel.symbol, *shape, arguments, kernel.is_cooperative, kernel.spill_bytes]
+    flags = (kernel.is_cooperative, kernel.is_programmatic)
+    return [source, kernel.symbol, *shape, arguments, *flags, kernel.spill_bytes]
 
 
 def _written_argument(argument: Argument) -> Json:
@@ -176,7 +177,8 @@ class _Steps(StepReader):
         return launch
 
     def _kernel(self, row: Json) -> CudaKernel:
-        source, symbol, grid, block, shared, arguments, is_cooperative, spilled = as_list(row)
+        source, symbol, grid, block, shared, arguments, *flags, spilled = as_list(row)
+        is_cooperative, is_programmatic = map(truth, flags)
         return CudaKernel(
             self._sources[size(source)],
             text(symbol),
@@ -184,7 +186,8 @@ class _Steps(StepReader):
             _shape(block),
             size(shared),
             tuple(map(_argument, as_list(arguments))),
-            truth(is_cooperative),
+            is_cooperative,
+            is_programmatic,
             size(spilled),
         )
 

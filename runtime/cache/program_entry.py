@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     Plan: TypeAlias = HostPlan | CudaPlan
 
-VERSION = 7
+VERSION = 8
 """Of the layout."""
 
 _LENGTH_BYTES = 8

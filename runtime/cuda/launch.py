@@ -15,6 +15,7 @@ from convir.lowering.kernels.cuda.launch import Pointer, Scalar
 from convir.runtime.arrays.host_memory import address_of
 from convir.runtime.cuda import toolkit
 from convir.runtime.cuda.code import load_kernel
+from convir.runtime.cuda.programmatic_launch import ProgrammaticLaunch
 from convir.runtime.cuda.tensor_maps import Encoder
 from convir.runtime.prepared_call import ADDRESS, LAUNCH, MAP, NUMBER
 
@@ -70,7 +71,9 @@ class LoadedKernel:
                 self.maps.append((position, places[argument.buffer], _Maps(argument)))
         if kernel.shared_bytes > DEFAULT_SHARED_BYTES:
             toolkit.allow_shared_bytes(self._function, kernel.shared_bytes)
-        self._shape = (self._function.ptr, *kernel.grid, *kernel.block, kernel.shared_bytes)
+        self.function: int = self._function.ptr
+        """Its CUfunction."""
+        self._shape = (self.function, *kernel.grid, *kernel.block, kernel.shared_bytes)
         launches = toolkit.launches()
         self._launch: Any = (
             launches.launchCooperativeKernel if kernel.is_cooperative else launches.launchKernel
@@ -86,7 +89,10 @@ class LoadedKernel:
             parameters = _Parameters(self)
         if parameters.memories != memories:
             parameters.write(self, memories)
-        self._launch(*self._shape, stream, parameters.address, *self._no_more)
+        if parameters.launch is not None:
+            parameters.launch(stream, parameters.address)
+        else:
+            self._launch(*self._shape, stream, parameters.address, *self._no_more)
         self._free.append(parameters)
 
     def numbers(self) -> tuple[int, ...] | None:
@@ -120,6 +126,12 @@ class _Parameters:
         self.address = ctypes.addressof(self._places)
         self.memories: Sequence[int] | None = None
         """What the values were written for."""
+        self.launch: ProgrammaticLaunch | None = None
+        """What launches it with them; None for a plain launch."""
+        launched = kernel.kernel
+        if launched.is_programmatic:
+            shape = (launched.grid, launched.block, launched.shared_bytes)
+            self.launch = ProgrammaticLaunch(kernel.function, *shape)
 
     def write(self, kernel: LoadedKernel, memories: Sequence[int]) -> None:
         """Write the values for memories at these addresses."""

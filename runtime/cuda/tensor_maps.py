@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from convir.lowering.kernels.cuda.launch import TensorMap
 from convir.runtime.arrays.host_memory import address_of
-from convir.runtime.cuda.toolkit import driver
+from convir.runtime.cuda.toolkit import driver, driver_library
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,7 +72,7 @@ class Encoder:
             NoGpuError: it does, and `cuda-bindings`, which knows its errors, is not installed.
         """
         encoded = _aligned()
-        status = getattr(_library(), self._function)(
+        status = getattr(driver_library(), self._function)(
             ctypes.c_void_p(address_of(encoded)),
             self._element,
             len(self._sizes),
@@ -87,12 +86,6 @@ class Encoder:
             name = driver().CUresult(status).name
             raise RuntimeError(f"the driver refuses a tensor map ({name}): {self._map}")
         return encoded
-
-
-@cache
-def _library() -> ctypes.CDLL:
-    """The driver, called without the objects that NVIDIA's bindings make of each argument."""
-    return ctypes.CDLL("libcuda.so.1")
 
 
 def _array(element: Any, values: Sequence[int]) -> Any:

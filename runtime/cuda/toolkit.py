@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -130,6 +132,16 @@ def launches() -> Any:
         NoGpuError: CuPy cannot load the CUDA libraries.
     """
     return _module("cupy_backends.cuda.api.driver", "CuPy", _CUPY)
+
+
+@cache
+def driver_library() -> Any:
+    """The driver, called without the objects that bindings make of each argument.
+
+    Raises:
+        OSError: it is not installed.
+    """
+    return ctypes.CDLL("libcuda.so.1")
 
 
 def driver() -> Any:

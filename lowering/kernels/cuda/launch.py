@@ -114,6 +114,9 @@ class CudaKernel:
     arguments: tuple[Argument, ...] = ()
     is_cooperative: bool = False
     """Whether its blocks wait for each other: all of them must run at the same time."""
+    is_programmatic: bool = False
+    """Whether it waits itself for the kernels ahead of it (`ptx/grid_dependency.cuh`), and may
+    begin before they have ended."""
     spill_bytes: int = 0
     """Bytes of spilled registers, stored and loaded, that are accepted; more fail a test."""
 

@@ -25,11 +25,23 @@ class Driver:
     def __init__(self) -> None:
         self.launched: list[tuple[Any, ...]] = []
         self.encoded: list[int] = []
+        self.status = 0
 
     def launchKernel(self, *arguments: int) -> None:  # noqa: N802
         *shape, parameters, extra = arguments
         assert extra == 0
         self.launched.append((*shape, *_values(parameters, 3)))
+
+    def cuLaunchKernelEx(self, at: Any, function: Any, parameters: Any, extra: None) -> int:  # noqa: N802
+        config = at._obj
+        attribute = config.attributes[0]
+        assert (config.attribute_count, attribute.id, attribute.value) == (1, 6, 1)
+        shape = (function.value, *config.grid, *config.block, config.shared_bytes)
+        self.launched.append((*shape, config.stream, *_values(parameters.value, 3)))
+        return self.status
+
+    def cuGetErrorName(self, status: int, name: Any) -> None:  # noqa: N802
+        name._obj.value = f"CUDA_ERROR_{status}".encode()
 
     def launchCooperativeKernel(self, *arguments: int) -> None:  # noqa: N802
         *shape, parameters = arguments
@@ -61,21 +73,28 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
     monkeypatch.setattr(launch, "load_kernel", loaded)
     monkeypatch.setattr(launch, "Encoder", fake.encoder)
     monkeypatch.setattr(toolkit, "launches", launches)
+    monkeypatch.setattr(toolkit, "driver_library", launches)
     return fake
 
 
-def _kernel(*, is_cooperative: bool = False) -> CudaKernel:
+def _kernel(**flags: bool) -> CudaKernel:
     arguments = (Pointer("output"), ROWS, Pointer("workspace"))
-    return CudaKernel("", "k", (5, 6, 7), (128, 1, 1), 1024, arguments, is_cooperative)
+    return CudaKernel("", "k", (5, 6, 7), (128, 1, 1), 1024, arguments, **flags)
 
 
-@pytest.mark.parametrize("is_cooperative", [False, True])
-def test_what_a_launch_hands_over(driver: Driver, is_cooperative: bool) -> None:
-    loaded = launch.LoadedKernel(_kernel(is_cooperative=is_cooperative), PLACES)
+@pytest.mark.parametrize("flag", ["", "is_cooperative", "is_programmatic"])
+def test_what_a_launch_hands_over(driver: Driver, flag: str) -> None:
+    loaded = launch.LoadedKernel(_kernel(**{flag: True} if flag else {}), PLACES)
     loaded.launch((1000, 2000, 3000), 9)
     byte = 1032 % 251
     of_map = int.from_bytes(bytes([byte] * 8), "little")
     assert driver.launched == [(77, 5, 6, 7, 128, 1, 1, 1024, 9, 2000, of_map, 3256)]
+
+
+def test_a_programmatic_launch_that_fails(driver: Driver) -> None:
+    loaded, driver.status = launch.LoadedKernel(_kernel(is_programmatic=True), PLACES), 201
+    with pytest.raises(RuntimeError, match="refuses a launch"):
+        loaded.launch((1000, 2000, 3000), 9)
 
 
 def test_maps_are_encoded_once_for_an_address(driver: Driver) -> None:

@@ -43,7 +43,7 @@ def _driver(
     def opened() -> Any:
         return library
 
-    monkeypatch.setattr(tensor_maps, "_library", opened)
+    monkeypatch.setattr(tensor_maps, "driver_library", opened)
     return asked
 
 

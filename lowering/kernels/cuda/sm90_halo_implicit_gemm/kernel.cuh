@@ -45,6 +45,7 @@
 #include "mma/sm90_tile.cuh"
 #include "pipeline/warp_specialized.cuh"
 #include "ptx/cluster.cuh"
+#include "ptx/grid_dependency.cuh"
 #include "ptx/mbarrier.cuh"
 #include "ptx/mma_sync.cuh"
 #include "ptx/tma.cuh"
@@ -422,6 +423,8 @@ __device__ __forceinline__ void contract_halo(typename Problem::Epilogue::Stored
     if constexpr (Problem::kPlaneLines > 0) hopper::prefetch_map(planes);
   }
   __syncthreads();
+  hopper::wait_on_dependent_grids();
+  hopper::launch_dependent_grids();
   Roles<true, kProducerRegisters, Config::kRegisters>::run(
       warpgroup == 0,
       [&] {

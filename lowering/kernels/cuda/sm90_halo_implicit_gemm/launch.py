@@ -66,6 +66,7 @@ def kernels(
             _weight_map(spec, problem, config),
             *_halo_maps(spec, problem, config),
         ),
+        is_programmatic=True,
     )
     return KernelPlan((kernel,))
 

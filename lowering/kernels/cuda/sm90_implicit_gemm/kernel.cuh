@@ -26,6 +26,7 @@
 #include "pipeline/warp_specialized.cuh"
 #include "ptx/cluster.cuh"
 #include "ptx/counter.cuh"
+#include "ptx/grid_dependency.cuh"
 #include "ptx/mbarrier.cuh"
 #include "ptx/mma_sync.cuh"
 #include "ptx/named_barrier.cuh"
@@ -404,6 +405,8 @@ __device__ __forceinline__ void contract_by(int images, const hopper::TensorMap*
   }
   __syncwarp();
   kernel.start();
+  hopper::wait_on_dependent_grids();
+  hopper::launch_dependent_grids();
   Roles<true, kProducerRegisters, kConsumerRegisters>::run(
       warpgroup == 0,
       [&] {

@@ -105,6 +105,7 @@ def kernels(
             *maps,
         ),
         is_cooperative=config.splits > 1,
+        is_programmatic=config.splits == 1,
         spill_bytes=TF32_SPILL_BYTES if spec.tf32 else 0,
     )
     return KernelPlan((*filters, kernel), workspace, state)
