@@ -129,7 +129,7 @@ class _Parameters:
         self.launch: ProgrammaticLaunch | None = None
         """What launches it with them; None for a plain launch."""
         launched = kernel.kernel
-        if launched.is_programmatic:
+        if launched.begins_early:
             shape = (launched.grid, launched.block, launched.shared_bytes)
             self.launch = ProgrammaticLaunch(kernel.function, *shape)
 

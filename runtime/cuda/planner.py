@@ -6,6 +6,7 @@ Nothing here needs a GPU, so that a plan may be made in a process without one.
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from convir.analysis.refusal import Refusal
@@ -28,9 +29,10 @@ from convir.runtime.program import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from convir.dialects.kernel import ops as kernel
+    from convir.lowering.kernels.cuda.launch import CudaKernel
     from convir.lowering.kernels.target import Target
     from convir.runtime.cuda.plan import Place, Step
     from convir.runtime.program import Array, Call, Program
@@ -72,11 +74,26 @@ def plan_program(
         program.constants,
         program.state_bytes,
         tuple(planner.packed),
-        tuple(steps),
+        tuple(with_early_launches(steps)),
         program.stream,
         tuple(program.summary(CUDA)),
         calls=tuple(calls),
     )
+
+
+def with_early_launches(steps: Sequence[Step]) -> Iterator[Step]:
+    """`steps`, of whose kernels those begin early that are behind one that lets them."""
+    lets = False
+    for step in steps:
+        if not isinstance(step, PlannedLaunch):
+            lets = False
+            yield step
+            continue
+        kernels: list[CudaKernel] = []
+        for kernel in step.kernels:
+            kernels.append(replace(kernel, begins_early=kernel.begins_early and lets))
+            lets = kernel.lets_next_begin
+        yield replace(step, kernels=tuple(kernels))
 
 
 def unaligned_kernels(call: Launch) -> KernelPlan:

@@ -329,5 +329,5 @@ def test_parameters_that_are_read_where_they_lie(monkeypatch: pytest.MonkeyPatch
 
     whole = in_pieces(function, monkeypatch, "cuda", "cuda", "cuda")
     assert read_in_place(whole, (1, 2)) == (1, 2)
-    monkeypatch.setattr(Piece, "holds", lambda *_: True)  # pyright: ignore[reportUnknownLambdaType]
+    monkeypatch.setattr(Piece, "holds", lambda *_: True)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
     assert read_in_place(whole, (0, 1, 2)) == (1,)

@@ -82,7 +82,7 @@ def _kernel(**flags: bool) -> CudaKernel:
     return CudaKernel("", "k", (5, 6, 7), (128, 1, 1), 1024, arguments, **flags)
 
 
-@pytest.mark.parametrize("flag", ["", "is_cooperative", "is_programmatic"])
+@pytest.mark.parametrize("flag", ["", "is_cooperative", "begins_early"])
 def test_what_a_launch_hands_over(driver: Driver, flag: str) -> None:
     loaded = launch.LoadedKernel(_kernel(**{flag: True} if flag else {}), PLACES)
     loaded.launch((1000, 2000, 3000), 9)
@@ -92,7 +92,7 @@ def test_what_a_launch_hands_over(driver: Driver, flag: str) -> None:
 
 
 def test_a_programmatic_launch_that_fails(driver: Driver) -> None:
-    loaded, driver.status = launch.LoadedKernel(_kernel(is_programmatic=True), PLACES), 201
+    loaded, driver.status = launch.LoadedKernel(_kernel(begins_early=True), PLACES), 201
     with pytest.raises(RuntimeError, match="refuses a launch"):
         loaded.launch((1000, 2000, 3000), 9)
 

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import pickle
 
+import numpy as np
 import pytest
 
 from convir.api.build import Build
 from convir.api.sources import source_of
 from convir.frontends.conv_module import module_of_line
 from convir.frontends.miopen import parse_line
-from convir.lowering.kernels.cuda.launch import Pointer, Scalar
+from convir.lowering.kernels.cuda.launch import (
+    CudaKernel,
+    Pointer,
+    Scalar,
+    gains_by_beginning_early,
+)
 from convir.lowering.kernels.target import DEFAULT_TARGET
 from convir.runtime.cuda.plan import CudaPlan, PlannedLaunch
-from convir.runtime.cuda.planner import plan_program
+from convir.runtime.cuda.planner import plan_program, with_early_launches
 from convir.runtime.devices import CUDA, Device
+from convir.runtime.program import Buffer, Fill, Space, TensorSpec
 
 LINES = (
     "convfp16 -n 2 -c 64 -H 14 -W 14 -k 64 -y 3 -x 3 -p 1 -q 1 -F 1 -I NHWC -f NHWC -O NHWC",
@@ -44,3 +51,32 @@ def test_plans_travel_between_processes(line: str) -> None:
             placed = [x for x in kernel.arguments if not isinstance(x, Scalar)]
             buffers = [x if isinstance(x, Pointer) else x.buffer for x in placed]
             assert set(buffers) <= set(launch.places)
+
+
+def test_kernels_begin_early_behind_those_that_let_them() -> None:
+    def kernel(*, lets: bool, early: bool) -> CudaKernel:
+        return CudaKernel("", "k", (1, 1, 1), (32, 1, 1), lets_next_begin=lets, begins_early=early)
+
+    plain, lets = kernel(lets=False, early=False), kernel(lets=True, early=False)
+    both = kernel(lets=True, early=True)
+    spec = TensorSpec((4,), np.dtype(np.float32))
+    fill = Fill(0.0, Buffer(Space.ARENA, 0, 0, spec.shape, spec.dtype))
+    steps = [
+        PlannedLaunch((both, both), {}),  # Nothing is known of what is ahead of the first.
+        PlannedLaunch((plain, both), {}),
+        PlannedLaunch((lets,), {}),
+        PlannedLaunch((both,), {}),
+        fill,
+        PlannedLaunch((both,), {}),
+    ]
+    found = [*with_early_launches(steps)]
+    launches = [step.kernels for step in found if isinstance(step, PlannedLaunch)]
+    early = [[kernel.begins_early for kernel in kernels] for kernels in launches]
+    assert early == [[False, True], [False, False], [False], [True], [False]]
+    assert found[4] is fill
+
+
+def test_blocks_that_may_be_anywhere() -> None:
+    assert gains_by_beginning_early(132, 132, 1 << 40)
+    assert gains_by_beginning_early(20, 132, 20 << 24)
+    assert not gains_by_beginning_early(20, 132, 21 << 24)

@@ -58,7 +58,7 @@ def kernels(program: CudaProgram) -> list[Any]:
 def test_a_kernel_waits_for_what_it_reads(cupy: Any, size: int, channels: int) -> None:
     executable = convir_compile(chain(size, channels), device="cuda")
     program: Any = executable.loaded
-    assert sum(kernel.is_programmatic for kernel in kernels(program)) > LAYERS // 2
+    assert sum(kernel.begins_early for kernel in kernels(program)) > LAYERS // 2
 
     def alone(_: int, step: RawStep) -> RawStep:
         def run(memories: Sequence[int], stream: int) -> None:

@@ -11,7 +11,13 @@ from math import prod
 from typing import TYPE_CHECKING, Literal, cast
 
 from convir.analysis.refusal import Refusal
-from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer, TensorMap
+from convir.lowering.kernels.cuda.launch import (
+    CudaKernel,
+    KernelPlan,
+    Pointer,
+    TensorMap,
+    gains_by_beginning_early,
+)
 from convir.lowering.kernels.cuda.sm90_halo_implicit_gemm.config import ELEMENT_BYTES, PATCH
 from convir.lowering.kernels.cuda.sm90_halo_implicit_gemm.layout import (
     BOX_LINES,
@@ -52,10 +58,11 @@ def kernels(
         return refused
     parts = column_tiles(problem, config)
     tiles = problem.images.value * prod(tiles_of(problem, config))
+    blocks = min(tiles, config.blocks // parts) * parts
     kernel = CudaKernel(
         source_of(spec, epilogue, problem, config),
         SYMBOL,
-        (min(tiles, config.blocks // parts) * parts, 1, 1),
+        (blocks, 1, 1),
         (config.threads, 1, 1),
         shared_bytes(problem, config),
         (
@@ -66,7 +73,8 @@ def kernels(
             _weight_map(spec, problem, config),
             *_halo_maps(spec, problem, config),
         ),
-        is_programmatic=True,
+        lets_next_begin=True,
+        begins_early=gains_by_beginning_early(blocks, target.multiprocessors, spec.flops),
     )
     return KernelPlan((kernel,))
 
