@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 class Constants:
     """Fitted."""
 
-    position: float = 0.9908
+    position: float = 0.8528
     """Cycles of a multiprocessor for a position and a tap of the common window."""
-    strip: float = 0.09143
+    strip: float = 0.04319
     """Cycles of a strip beside."""
-    start: float = 3.568
+    start: float = 2.958
     """µs beside an empty launch."""
     dram: float = 0.9013
     """A factor of the time of DRAM."""

@@ -45,34 +45,34 @@ class Constants:
     """A factor of the cycles of `wgmma` at its full rate."""
     operands: float = 0.8527
     """A factor of the cycles in which shared memory gives both operands of it."""
-    moved: float = 0.5916
+    moved: float = 0.5092
     """The same of halos that arrive, and of results that are staged."""
     copy_rate: float = 89.98
     """Bytes of halos and of B per cycle from L2."""
-    pixel: float = 1.184
+    pixel: float = 1.173
     """Cycles of a pixel of a halo, however few its channels."""
-    apart: float = 0.4179
+    apart: float = 0.459
     """The same beside it, of one whose neighbours in the box are none in memory."""
     latency: float = 2500.0
     """Of a copy, which as many stages hide."""
-    stored: float = 1.14
+    stored: float = 1.428
     """For 32 results of a warp."""
     tile: float = 200.1
     """Between two tiles of a warpgroup."""
-    run: float = 3.644
+    run: float = 3.445
     """For a run of results that a row of lanes stores."""
     segment: float = 1.0
     """For a run of pixels of planes that lanes store."""
     parts: float = 1.6
     """µs for a megabyte of planes whose sectors lanes write in parts, if it is as much as the L2
     cache holds."""
-    start: float = 1.331
+    start: float = 1.546
     """µs beside an empty launch."""
-    power: float = 7.986
+    power: float = 7.692
     """How products, shared memory and copies add up; see `overlap`."""
     dram: float = 0.9
     """A factor of the time of DRAM."""
-    dram_power: float = 6.567
+    dram_power: float = 5.979
 
 
 FITTED = Constants()

@@ -44,15 +44,15 @@ class Constants:
     """The same of boxes that arrive."""
     copy_rate: float = 44.74
     """Bytes of boxes per cycle from L2."""
-    pixel: float = 0.3918
+    pixel: float = 0.3992
     """Cycles of a pixel of a box, however few its channels."""
     latency: float = 2560.0
     """Of a copy, which the stages hide that are not multiplied."""
     tile: float = 10.01
     """Between two tiles of a warpgroup."""
-    start: float = 5.766
+    start: float = 5.554
     """µs beside an empty launch: the first tile, and parts that meet."""
-    split: float = 0.8607
+    split: float = 1.078
     """A factor of the time for parts, written and read in L2."""
     power: float = 11.96
     """How products, shared memory and copies add up; see `overlap`."""

@@ -22,38 +22,42 @@ if TYPE_CHECKING:
 
 LINE = 128
 """Bytes of a line of cache, and of a row of a stage."""
+SECTOR = 32
+"""Bytes of a sector of one."""
 
 
 @dataclass(frozen=True)
 class Constants:
     """Fitted; cycles of a multiprocessor."""
 
-    multiply: float = 1.041
+    multiply: float = 1.022
     """A factor of the cycles of `wgmma` at its full rate."""
-    rows_rate: float = 68.59
+    rows_rate: float = 62.45
     """Bytes per cycle of rows of A from L2 to shared memory."""
-    weights_rate: float = 87.67
+    weights_rate: float = 94.5
     """The same of B beside pixels."""
-    pixel: float = 0.821
+    pixel: float = 0.7066
     """Cycles of a pixel of an im2col map, along each axis that it slides over past the second."""
     chunk: float = 208.0
     """Cycles of a chunk at least."""
-    split_chunk: float = 605.0
+    split_chunk: float = 677.0
     """Cycles of a chunk of f32 as three products of TF32 beside them: rows are loaded and split,
     and sums added."""
-    tile: float = 897.2
+    tile: float = 456.8
     """Cycles between the accumulators of a tile and of the next one."""
-    stored: float = 9.615
+    stored: float = 7.678
     """Accumulators that become stores in a cycle."""
-    next: float = 1053.0
+    next: float = 1093.0
     """Cycles between the last wgmma of a warpgroup and the first one of the other."""
-    straddling: float = 1.639
+    misaligned: float = 15.38
+    """Cycles for a row of B, where rows are no whole sectors: of 24 or 40 channels of 16 bits."""
+    straddling: float = 1.579
     """A factor of copies of rows of A that are parts of cache lines."""
-    outside: float = 3.223
+    outside: float = 2.774
     """Cycles for a pixel of a box that lies outside of A."""
-    far: float = 0.8136
+    far: float = 0.7548
     """How much longer copies of B take that has the size of the L2 cache: from its far part."""
-    parts: float = 1.404
+    parts: float = 2.373
     """Cycles for a row of C of a tile that is parts of cache lines."""
     run: float = 0.4
     """Cycles for a run of pixels of planes that a lane stores."""
@@ -61,8 +65,8 @@ class Constants:
     """Cycles for each line of a channel's plane that the 16 rows of a warp lie in."""
     dram: float = 0.9001
     """A factor of the time of DRAM."""
-    dram_power: float = 2.316
-    start: float = 0.4055
+    dram_power: float = 2.691
+    start: float = 0.5078
     """µs beside an empty launch: maps, barriers, the first stage, the last store."""
     meet: float = 1.747
     """µs until the blocks of a tile have met."""
@@ -102,6 +106,8 @@ class Work:
     """Pixels of a box that lie outside of A."""
     straddles: bool
     """Whether rows of A are no whole cache lines."""
+    misaligned: int
+    """Rows of B of a chunk that begin within a sector."""
     part_rows: int
     """Rows of C of a tile that are no whole cache lines."""
     runs: int
@@ -146,6 +152,9 @@ def work(
         pingpong=config.schedule == "pingpong",
         outside=config.block_m * outside_of(spec) if spatial else 0.0,
         straddles=bool(spec.in_channels * depths_bytes % LINE),
+        misaligned=config.block_n
+        if problem.filter_by_in_channel and spec.in_channels * depths_bytes % SECTOR
+        else 0,
         part_rows=config.block_m
         if not planes.exist and problem.out_channels * problem.result_bytes % LINE
         else 0,
@@ -170,6 +179,7 @@ def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
     far = k.far * min(1.0, work.traffic.b / target.l2_bytes)
     copied += work.b_bytes / beside * (1 + far)
     copied += k.pixel * work.pixels + k.outside * work.outside
+    copied += k.misaligned * work.misaligned
     chunk = max(multiplied, copied, k.chunk)
     store = k.tile + work.accumulators / k.stored / work.splits
     store += (
