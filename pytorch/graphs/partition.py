@@ -104,7 +104,10 @@ def is_view(node: fx.Node) -> bool:
 
 
 def _is_dense(tensor: torch.Tensor) -> bool:
-    """Whether each element of its memory is one of the tensor's."""
+    """Whether each element of its memory is one of the tensor's; not if elements of others decide
+    its size."""
+    if any(isinstance(each, torch.SymInt) for each in (*tensor.shape, *tensor.stride())):
+        return False
     span = sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
     return tensor.numel() == span + 1
 

@@ -10,10 +10,17 @@ import pytest
 
 torch: Any = pytest.importorskip("torch")
 
+from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
+
 import convir.pytorch  # noqa: E402
 from convir.api.compile import KERNELS_DONE, Job  # noqa: E402
+from convir.frontends.pytorch.exported import decompositions  # noqa: E402
 from convir.pytorch.graphs import reports  # noqa: E402
-from convir.pytorch.graphs.backend import backend  # noqa: E402
+from convir.pytorch.graphs.backend import (  # noqa: E402
+    _in_pieces,  # pyright: ignore[reportPrivateUsage]
+    backend,
+)
+from convir.pytorch.graphs.options import Options  # noqa: E402
 from convir.pytorch.graphs.piece import Piece  # noqa: E402
 from convir.runtime.compile_error import CompileError  # noqa: E402
 
@@ -437,3 +444,16 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("name", CALLS)
 def test_calls(name: str) -> None:
     check(CALLS[name], torch.randn(2, 3, 6, 6))
+
+
+def test_a_view_whose_size_elements_decide() -> None:
+    """Nothing is asked of it while a graph is cut in pieces."""
+
+    def function(x: Any) -> Any:
+        found = torch.unique((x @ x).sign(), dim=1)
+        return found.unsqueeze(0), x @ x
+
+    x = torch.randn(4, 4)
+    graph = make_fx(function, decompositions(), tracing_mode="fake")(x)
+    run = _in_pieces(graph, {}, Options())
+    torch.testing.assert_close(run(x), function(x))

@@ -57,6 +57,15 @@ def tensors_in(given: Any) -> list[Any]:
     return [leaf for leaf in tree.tree_leaves(given) if isinstance(leaf, torch.Tensor)]
 
 
+def with_memory_of_its_own(tensor: Any) -> Any:
+    """A copy, and of all memory around it where an operator may look at that."""
+    if not tensor.untyped_storage().nbytes() or tensor.layout != torch.strided:
+        return tensor.clone()
+    memory = tensor.untyped_storage().clone()
+    place = tensor.storage_offset(), tensor.shape, tensor.stride()
+    return torch.empty(0, dtype=tensor.dtype).set_(memory, *place)
+
+
 def check(op: Any, sample: Any) -> None:
     leaves, shape = tree.tree_flatten((sample.input, sample.args, sample.kwargs))
     places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
@@ -69,7 +78,7 @@ def check(op: Any, sample: Any) -> None:
         return tensors_in(op.op(first, *args, **kwargs))
 
     def anew() -> list[Any]:
-        return [leaves[place].clone() for place in places]
+        return [with_memory_of_its_own(leaves[place]) for place in places]
 
     want = function(*anew())
     try:
@@ -95,6 +104,8 @@ def check(op: Any, sample: Any) -> None:
 
 @pytest.mark.parametrize("op", OPS, ids=[f"{op.name}-{op.variant_test_name}" for op in OPS])
 def test_samples(op: Any) -> None:
+    if op.name.startswith("jiterator"):
+        pytest.skip("PyTorch compiles it for a GPU alone")
     for dtype in DTYPES:
         for sample in samples(op, dtype):
             check(op, sample)
