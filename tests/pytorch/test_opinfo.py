@@ -59,7 +59,7 @@ def tensors_in(given: Any) -> list[Any]:
 
 def with_memory_of_its_own(tensor: Any) -> Any:
     """A copy, and of all memory around it where an operator may look at that."""
-    if not tensor.untyped_storage().nbytes() or tensor.layout != torch.strided:
+    if tensor.layout != torch.strided or not tensor.untyped_storage().nbytes():
         return tensor.clone()
     memory = tensor.untyped_storage().clone()
     place = tensor.storage_offset(), tensor.shape, tensor.stride()
