@@ -25,6 +25,10 @@ FAST_TESTS = "fast and not gpu"
 """What `make quick` asks for: files whose tests take some two seconds together, or less."""
 MARKERS = {GPU_TESTS: "mark.gpu", FAST_TESTS: "mark.fast"}
 """The marker that a file has which holds a test of these."""
+QUICK_TESTS = "not exhaustive"
+"""What is asked for where nothing is: files that are `EXHAUSTIVE` as a whole are not imported, as
+PyTorch's own collections of tests change its settings."""
+EXHAUSTIVE = "pytestmark = [pytest.mark.exhaustive"
 WORKER_VARIABLE = "PYTEST_XDIST_WORKER"
 """Names a process that runs tests beside others: gw0, gw1, …"""
 
@@ -47,8 +51,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Where only tests with one marker are asked for, files without it are not even imported."""
-    marker = MARKERS.get(str(config.getoption("markexpr")))
-    if marker is None or not collection_path.name.startswith("test_"):
+    asked = str(config.getoption("markexpr"))
+    marker = MARKERS.get(asked)
+    if not collection_path.name.startswith("test_") or not collection_path.is_file():
+        return None
+    if asked == QUICK_TESTS:
+        return EXHAUSTIVE in collection_path.read_text(encoding="utf-8") or None
+    if marker is None:
         return None
     return marker not in collection_path.read_text(encoding="utf-8") or None
 
