@@ -123,6 +123,10 @@ class Replayed:
         self._run, self._pieces, self._place, self._read = run, tuple(pieces), place, read
         self._static = tuple(static)
         self._parameters = _those_at(self._static)
+        self._in_place: Sequence[int] = ()
+        """Parameters, by their numbers, whose memory a replay reads."""
+        self._held: Sequence[int] = ()
+        """The others: constants of pieces."""
         self._lock = threading.Lock()
         self._seen: Parameters | None = None
         self._captured: Captured | None = None
@@ -148,13 +152,11 @@ class Replayed:
         given = self._parameters(arguments)
         seen, captured = self._seen, self._captured
         holds = any(piece.has_constants for piece in self._pieces)
-        if captured is not None and seen is not None and seen.lie_at(given, captured.read):
+        if captured is not None and seen is not None and seen.lie_at(given, self._in_place):
             captured.enqueue(arguments)
             # While the GPU begins, the host looks whether parameters are what they were: if they
             # are not, nobody reads what the replay writes.
-            are_all_read = captured.read is None or len(captured.read) == len(given)
-            lie_there = are_all_read or seen.lie_at(given)
-            if lie_there and (not holds or seen.are_unchanged(given)):
+            if seen.lie_at(given, self._held) and (not holds or seen.are_unchanged(given)):
                 return captured
         if seen is None or not (seen.are(given) if holds else seen.lie_at(given)):
             if seen is not None:
@@ -175,8 +177,10 @@ class Replayed:
             _log.warning("a graph is not captured: %s", error)
             self._wait = 0
             return None
-        in_place = set(self._read())
-        captured.read = [n for n, i in enumerate(self._static) if i in in_place]
+        read = set(self._read())
+        numbers = range(len(self._static))
+        self._in_place = [n for n in numbers if self._static[n] in read]
+        self._held = [n for n in numbers if self._static[n] not in read]
         return captured
 
 
@@ -202,8 +206,6 @@ class Captured:
         Raises:
             RuntimeError: it does what cannot be captured.
         """
-        self.read: Sequence[int] | None = None
-        """Parameters whose memory a replay reads, by their numbers among those; None for all."""
         self._place = place
         self._graph: Any = torch.cuda.CUDAGraph()
         self._done: Any = torch.cuda.Event()

@@ -143,7 +143,7 @@ def _written_step(step: Step, numbers: dict[str, int]) -> Json:
 def _written_kernel(kernel: CudaKernel, source: int) -> Json:
     arguments = [*map(_written_argument, kernel.arguments)]
     shape = (kernel.grid, kernel.block, kernel.shared_bytes)
-    flags = (kernel.is_cooperative, kernel.lets_next_begin, kernel.begins_early)
+    flags = (kernel.is_cooperative, kernel.triggers_dependents, kernel.is_dependent)
     return [source, kernel.symbol, *shape, arguments, *flags, kernel.spill_bytes]
 
 
@@ -178,7 +178,7 @@ class _Steps(StepReader):
 
     def _kernel(self, row: Json) -> CudaKernel:
         source, symbol, grid, block, shared, arguments, *flags, spilled = as_list(row)
-        is_cooperative, lets_next_begin, begins_early = map(truth, flags)
+        is_cooperative, triggers_dependents, is_dependent = map(truth, flags)
         return CudaKernel(
             self._sources[size(source)],
             text(symbol),
@@ -187,8 +187,8 @@ class _Steps(StepReader):
             size(shared),
             tuple(map(_argument, as_list(arguments))),
             is_cooperative,
-            lets_next_begin,
-            begins_early,
+            triggers_dependents,
+            is_dependent,
             size(spilled),
         )
 

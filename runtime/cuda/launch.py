@@ -71,9 +71,8 @@ class LoadedKernel:
                 self.maps.append((position, places[argument.buffer], _Maps(argument)))
         if kernel.shared_bytes > DEFAULT_SHARED_BYTES:
             toolkit.allow_shared_bytes(self._function, kernel.shared_bytes)
-        self.function: int = self._function.ptr
-        """Its CUfunction."""
-        self._shape = (self.function, *kernel.grid, *kernel.block, kernel.shared_bytes)
+        self.shape = (self._function.ptr, *kernel.grid, *kernel.block, kernel.shared_bytes)
+        """Its CUfunction, grid, block, and bytes of dynamic shared memory."""
         launches = toolkit.launches()
         self._launch: Any = (
             launches.launchCooperativeKernel if kernel.is_cooperative else launches.launchKernel
@@ -92,7 +91,7 @@ class LoadedKernel:
         if parameters.launch is not None:
             parameters.launch(stream, parameters.address)
         else:
-            self._launch(*self._shape, stream, parameters.address, *self._no_more)
+            self._launch(*self.shape, stream, parameters.address, *self._no_more)
         self._free.append(parameters)
 
     def numbers(self) -> tuple[int, ...] | None:
@@ -107,7 +106,7 @@ class LoadedKernel:
             if found is None:
                 return None
             arguments[position] = MAP, memory, offset + maps.offset, found
-        function, *shape, shared = self._shape
+        function, *shape, shared = self.shape
         head = (LAUNCH, function, *shape, shared, self.kernel.is_cooperative, len(arguments))
         return *head, *(n for at in sorted(arguments) for n in arguments[at])
 
@@ -128,10 +127,8 @@ class _Parameters:
         """What the values were written for."""
         self.launch: ProgrammaticLaunch | None = None
         """What launches it with them; None for a plain launch."""
-        launched = kernel.kernel
-        if launched.begins_early:
-            shape = (launched.grid, launched.block, launched.shared_bytes)
-            self.launch = ProgrammaticLaunch(kernel.function, *shape)
+        if kernel.kernel.is_dependent:
+            self.launch = ProgrammaticLaunch(*kernel.shape)
 
     def write(self, kernel: LoadedKernel, memories: Sequence[int]) -> None:
         """Write the values for memories at these addresses."""

@@ -68,8 +68,12 @@ class CudaPlan:
     """Which calls of the program each step is of."""
 
     @property
+    def kernels(self) -> tuple[CudaKernel, ...]:
+        """Its kernels, in the order of their launches."""
+        launches = [step for step in self.steps if isinstance(step, PlannedLaunch)]
+        return tuple(kernel for launch in launches for kernel in launch.kernels)
+
+    @property
     def sources(self) -> tuple[str, ...]:
         """The CUDA C++ of its kernels, each once."""
-        launches = [step for step in self.steps if isinstance(step, PlannedLaunch)]
-        kernels = [kernel for launch in launches for kernel in launch.kernels]
-        return tuple(dict.fromkeys(kernel.source for kernel in kernels))
+        return tuple(dict.fromkeys(kernel.source for kernel in self.kernels))

@@ -74,25 +74,26 @@ def plan_program(
         program.constants,
         program.state_bytes,
         tuple(planner.packed),
-        tuple(with_early_launches(steps)),
+        tuple(with_dependent_launches(steps)),
         program.stream,
         tuple(program.summary(CUDA)),
         calls=tuple(calls),
     )
 
 
-def with_early_launches(steps: Sequence[Step]) -> Iterator[Step]:
-    """`steps`, of whose kernels those begin early that are behind one that lets them."""
-    lets = False
+def with_dependent_launches(steps: Sequence[Step]) -> Iterator[Step]:
+    """`steps`, of whose kernels those are dependent launches that one ahead triggers."""
+    triggered = False
     for step in steps:
         if not isinstance(step, PlannedLaunch):
-            lets = False
+            triggered = False
             yield step
             continue
         kernels: list[CudaKernel] = []
         for kernel in step.kernels:
-            kernels.append(replace(kernel, begins_early=kernel.begins_early and lets))
-            lets = kernel.lets_next_begin
+            is_kept = triggered or not kernel.is_dependent
+            kernels.append(kernel if is_kept else replace(kernel, is_dependent=False))
+            triggered = kernel.triggers_dependents
         yield replace(step, kernels=tuple(kernels))
 
 

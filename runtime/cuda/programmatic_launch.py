@@ -1,4 +1,4 @@
-"""Launches of kernels that may begin before the kernel ahead of them on a stream has ended.
+"""Programmatic dependent launches: of kernels that may begin before the one ahead has ended.
 
 Source: `cuLaunchKernelEx` and CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION in the CUDA
 driver API. Behind anything but a kernel such a launch is one like others; captured, it is a
@@ -8,12 +8,9 @@ programmatic edge of the graph.
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from convir.runtime.cuda import toolkit
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 PROGRAMMATIC_STREAM_SERIALIZATION = 6
 
@@ -45,22 +42,18 @@ class Config(ctypes.Structure):
 class ProgrammaticLaunch:
     """A function with its shape, launched by one thread at a time."""
 
-    def __init__(
-        self, function: int, grid: Sequence[int], block: Sequence[int], shared_bytes: int
-    ) -> None:
+    def __init__(self, function: int, *shape: int) -> None:
         """Nothing is launched yet.
 
         Args:
             function: a CUfunction.
-            grid: of blocks.
-            block: of threads.
-            shared_bytes: dynamic shared memory of a block.
+            shape: its grid, its block, and bytes of dynamic shared memory of a block.
         """
+        *sizes, shared_bytes = shape
         self._function = ctypes.c_void_p(function)
         attribute = Attribute(PROGRAMMATIC_STREAM_SERIALIZATION, 0, 1)
-        self._config = Config(
-            tuple(grid), tuple(block), shared_bytes, None, ctypes.pointer(attribute), 1
-        )
+        grid, block = tuple(sizes[:3]), tuple(sizes[3:])
+        self._config = Config(grid, block, shared_bytes, None, ctypes.pointer(attribute), 1)
         self._at = ctypes.byref(self._config)
 
     def __call__(self, stream: int, parameters: int) -> None:
@@ -72,16 +65,12 @@ class ProgrammaticLaunch:
 
         Raises:
             RuntimeError: the driver refuses the launch.
+            NoGpuError: it does, and `cuda-bindings`, which knows its errors, is not installed.
         """
         self._config.stream = stream
         status = toolkit.driver_library().cuLaunchKernelEx(
             self._at, self._function, ctypes.c_void_p(parameters), None
         )
         if status:
-            raise RuntimeError(f"the driver refuses a launch ({_name(status)})")
-
-
-def _name(status: int) -> str:
-    text = ctypes.c_char_p()
-    toolkit.driver_library().cuGetErrorName(status, ctypes.byref(text))
-    return (text.value or str(status).encode()).decode()
+            name = toolkit.driver().CUresult(status).name
+            raise RuntimeError(f"the driver refuses a launch ({name})")

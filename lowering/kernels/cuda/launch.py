@@ -17,8 +17,8 @@ Kernel families name the operands of a contraction, and the further operands of 
 number; `KernelPlan.resolved` turns these into inputs and outputs of the kernel.
 """
 
-EARLY_FLOPS = 1 << 24
-"""Of a block: some 2 µs on Hopper."""
+DEPENDENT_FLOPS = 1 << 24
+"""Of a block of a short kernel: some 2 µs on Hopper."""
 
 POINTER_ALIGNMENT = 16
 """Bytes that every pointer argument is aligned to, which vector accesses rely on."""
@@ -117,24 +117,25 @@ class CudaKernel:
     arguments: tuple[Argument, ...] = ()
     is_cooperative: bool = False
     """Whether its blocks wait for each other: all of them must run at the same time."""
-    lets_next_begin: bool = False
-    """Whether the next kernel may begin when all of its blocks are there, if that waits itself for
-    what it needs (`ptx/grid_dependency.cuh`)."""
-    begins_early: bool = False
-    """Whether it waits itself, and gains by beginning before the kernel ahead has ended. In a plan
-    that kernel lets it: behind any other, such a launch takes 0.2 to 2 µs longer."""
+    triggers_dependents: bool = False
+    """Whether the next kernel may be launched when all of its blocks are there: its programmatic
+    dependent launch (`ptx/grid_dependency.cuh`)."""
+    is_dependent: bool = False
+    """Whether it waits itself for the kernels ahead, and gains by a programmatic dependent launch.
+    In a plan the kernel ahead triggers that: behind any other, it takes 0.2 to 2 µs longer."""
     spill_bytes: int = 0
     """Bytes of spilled registers, stored and loaded, that are accepted; more fail a test."""
 
 
-def gains_by_beginning_early(blocks: int, multiprocessors: int, flops: int) -> bool:
+def gains_as_dependent(blocks: int, multiprocessors: int, flops: int) -> bool:
     """Whether it matters little which multiprocessors the blocks of a kernel are on.
 
-    Blocks that begin early have those that are free first, not those that share least. That is no
-    matter where each has one, or the kernel is short: else the second linear layer of ViT-S, 98
-    blocks of 1536 input channels, takes 4.6 µs more; kernels that gain take 0.3 to 2 µs less.
+    Those of a programmatic dependent launch have what is free first, not what they share least.
+    That is no matter where each multiprocessor has one, or the kernel is short: else the second
+    linear layer of ViT-S, 98 blocks of 1536 input channels, takes 4.6 µs more; kernels that gain
+    take 0.3 to 2 µs less (`benchmarks/dependent_launches.py`).
     """
-    return blocks >= multiprocessors or flops <= blocks * EARLY_FLOPS
+    return blocks >= multiprocessors or flops <= blocks * DEPENDENT_FLOPS
 
 
 @dataclass(frozen=True)

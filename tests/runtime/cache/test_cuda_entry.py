@@ -29,7 +29,7 @@ MAPS = (
     Im2colMap(OUT, "f32", (8, 5, 2), (16, 80), (-1,), (3,), (1,), 8, 32, is_tf32=True),
 )
 FIRST = CudaKernel("// one", "a", (1, 2, 3), (32, 1, 1), 1024, (KEPT, *MAPS), is_cooperative=True)
-SECOND = CudaKernel("// ∑", "b", (1, 1, 1), (64, 1, 1), 0, (IN,), begins_early=True, spill_bytes=8)
+SECOND = CudaKernel("// ∑", "b", (1, 1, 1), (64, 1, 1), 0, (IN,), is_dependent=True, spill_bytes=8)
 PLAN = CudaPlan(
     "main",
     (SPEC,),

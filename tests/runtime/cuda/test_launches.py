@@ -40,9 +40,6 @@ class Driver:
         self.launched.append((*shape, config.stream, *_values(parameters.value, 3)))
         return self.status
 
-    def cuGetErrorName(self, status: int, name: Any) -> None:  # noqa: N802
-        name._obj.value = f"CUDA_ERROR_{status}".encode()
-
     def launchCooperativeKernel(self, *arguments: int) -> None:  # noqa: N802
         *shape, parameters = arguments
         self.launched.append((*shape, *_values(parameters, 3)))
@@ -82,7 +79,7 @@ def _kernel(**flags: bool) -> CudaKernel:
     return CudaKernel("", "k", (5, 6, 7), (128, 1, 1), 1024, arguments, **flags)
 
 
-@pytest.mark.parametrize("flag", ["", "is_cooperative", "begins_early"])
+@pytest.mark.parametrize("flag", ["", "is_cooperative", "is_dependent"])
 def test_what_a_launch_hands_over(driver: Driver, flag: str) -> None:
     loaded = launch.LoadedKernel(_kernel(**{flag: True} if flag else {}), PLACES)
     loaded.launch((1000, 2000, 3000), 9)
@@ -92,8 +89,8 @@ def test_what_a_launch_hands_over(driver: Driver, flag: str) -> None:
 
 
 def test_a_programmatic_launch_that_fails(driver: Driver) -> None:
-    loaded, driver.status = launch.LoadedKernel(_kernel(begins_early=True), PLACES), 201
-    with pytest.raises(RuntimeError, match="refuses a launch"):
+    loaded, driver.status = launch.LoadedKernel(_kernel(is_dependent=True), PLACES), 201
+    with pytest.raises(RuntimeError, match=r"refuses a launch .*INVALID_CONTEXT"):
         loaded.launch((1000, 2000, 3000), 9)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,11 +16,11 @@ from convir.lowering.kernels.cuda.launch import (
     CudaKernel,
     Pointer,
     Scalar,
-    gains_by_beginning_early,
+    gains_as_dependent,
 )
 from convir.lowering.kernels.target import DEFAULT_TARGET
 from convir.runtime.cuda.plan import CudaPlan, PlannedLaunch
-from convir.runtime.cuda.planner import plan_program, with_early_launches
+from convir.runtime.cuda.planner import plan_program, with_dependent_launches
 from convir.runtime.devices import CUDA, Device
 from convir.runtime.program import Buffer, Fill, Space, TensorSpec
 
@@ -53,30 +54,28 @@ def test_plans_travel_between_processes(line: str) -> None:
             assert set(buffers) <= set(launch.places)
 
 
-def test_kernels_begin_early_behind_those_that_let_them() -> None:
-    def kernel(*, lets: bool, early: bool) -> CudaKernel:
-        return CudaKernel("", "k", (1, 1, 1), (32, 1, 1), lets_next_begin=lets, begins_early=early)
-
-    plain, lets = kernel(lets=False, early=False), kernel(lets=True, early=False)
-    both = kernel(lets=True, early=True)
+def test_dependent_launches_are_behind_those_that_trigger_them() -> None:
+    plain = CudaKernel("", "k", (1, 1, 1), (32, 1, 1))
+    triggers = replace(plain, triggers_dependents=True)
+    both = replace(triggers, is_dependent=True)
     spec = TensorSpec((4,), np.dtype(np.float32))
     fill = Fill(0.0, Buffer(Space.ARENA, 0, 0, spec.shape, spec.dtype))
     steps = [
         PlannedLaunch((both, both), {}),  # Nothing is known of what is ahead of the first.
         PlannedLaunch((plain, both), {}),
-        PlannedLaunch((lets,), {}),
+        PlannedLaunch((triggers,), {}),
         PlannedLaunch((both,), {}),
         fill,
         PlannedLaunch((both,), {}),
     ]
-    found = [*with_early_launches(steps)]
+    found = [*with_dependent_launches(steps)]
     launches = [step.kernels for step in found if isinstance(step, PlannedLaunch)]
-    early = [[kernel.begins_early for kernel in kernels] for kernels in launches]
-    assert early == [[False, True], [False, False], [False], [True], [False]]
+    dependent = [[kernel.is_dependent for kernel in kernels] for kernels in launches]
+    assert dependent == [[False, True], [False, False], [False], [True], [False]]
     assert found[4] is fill
 
 
 def test_blocks_that_may_be_anywhere() -> None:
-    assert gains_by_beginning_early(132, 132, 1 << 40)
-    assert gains_by_beginning_early(20, 132, 20 << 24)
-    assert not gains_by_beginning_early(20, 132, 21 << 24)
+    assert gains_as_dependent(132, 132, 1 << 40)
+    assert gains_as_dependent(20, 132, 20 << 24)
+    assert not gains_as_dependent(20, 132, 21 << 24)

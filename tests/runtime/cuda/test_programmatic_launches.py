@@ -10,12 +10,11 @@ import pytest
 from gpu import cupy_or_skip
 
 from convir.api.compile import compile as convir_compile
-from convir.runtime.cuda.plan import PlannedLaunch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from convir.runtime.cuda.device import CudaProgram, RawStep
+    from convir.runtime.cuda.device import RawStep
 
 pytestmark = pytest.mark.gpu
 
@@ -49,16 +48,11 @@ def chain(size: int, channels: int) -> str:
     )
 
 
-def kernels(program: CudaProgram) -> list[Any]:
-    steps = [step for step in program.plan.steps if isinstance(step, PlannedLaunch)]
-    return [kernel for step in steps for kernel in step.kernels]
-
-
 @pytest.mark.parametrize(("size", "channels"), [(14, 64), (7, 128), (28, 64)])
 def test_a_kernel_waits_for_what_it_reads(cupy: Any, size: int, channels: int) -> None:
     executable = convir_compile(chain(size, channels), device="cuda")
     program: Any = executable.loaded
-    assert sum(kernel.begins_early for kernel in kernels(program)) > LAYERS // 2
+    assert sum(kernel.is_dependent for kernel in program.plan.kernels) > LAYERS // 2
 
     def alone(_: int, step: RawStep) -> RawStep:
         def run(memories: Sequence[int], stream: int) -> None:

@@ -16,7 +16,7 @@ from convir.lowering.kernels.cuda.launch import (
     KernelPlan,
     Pointer,
     TensorMap,
-    gains_by_beginning_early,
+    gains_as_dependent,
 )
 from convir.lowering.kernels.cuda.sm90_halo_implicit_gemm.config import ELEMENT_BYTES, PATCH
 from convir.lowering.kernels.cuda.sm90_halo_implicit_gemm.layout import (
@@ -73,8 +73,8 @@ def kernels(
             _weight_map(spec, problem, config),
             *_halo_maps(spec, problem, config),
         ),
-        lets_next_begin=True,
-        begins_early=gains_by_beginning_early(blocks, target.multiprocessors, spec.flops),
+        triggers_dependents=True,
+        is_dependent=gains_as_dependent(blocks, target.multiprocessors, spec.flops),
     )
     return KernelPlan((kernel,))
 

@@ -17,7 +17,7 @@ from convir.lowering.kernels.cuda.launch import (
     KernelPlan,
     Pointer,
     TensorMap,
-    gains_by_beginning_early,
+    gains_as_dependent,
 )
 from convir.lowering.kernels.cuda.result_planes import BOX_ROWS
 from convir.lowering.kernels.cuda.sizes import Sizes
@@ -106,9 +106,9 @@ def kernels(
             *maps,
         ),
         is_cooperative=config.splits > 1,
-        lets_next_begin=True,
-        begins_early=config.splits == 1
-        and gains_by_beginning_early(blocks, target.multiprocessors, spec.flops),
+        triggers_dependents=True,
+        is_dependent=config.splits == 1
+        and gains_as_dependent(blocks, target.multiprocessors, spec.flops),
         spill_bytes=TF32_SPILL_BYTES if spec.tf32 else 0,
     )
     return KernelPlan((*filters, kernel), workspace, state)

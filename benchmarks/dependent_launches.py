@@ -1,11 +1,12 @@
-"""What it changes that a kernel of a network's CUDA graph begins before the one ahead has ended.
+"""What programmatic dependent launches change: kernels of a network's CUDA graph that begin before
+the one ahead has ended.
 
-    python benchmarks/early_launches.py [--rounds N] [--json FILE] [NAME:BATCH …]
+    python benchmarks/dependent_launches.py [--rounds N] [--json FILE] [NAME:BATCH …]
 
 The networks of `torch_graphs.py`, in f16. Kernels with the same code and grid are a row: replays of
-the graph in which they alone begin early, beside replays of one in which none does, in turns. So
-kernels are measured too that a plan does not let begin early. `behind` says whether the kernels
-ahead of them let them. The last line of a network is its graph as it is planned.
+the graph in which they alone are dependent launches, beside replays of one in which none is, in
+turns: kernels too for which a plan has plain launches. `behind` says whether the kernels ahead
+trigger them. The last line of a network is its graph as it is planned.
 """
 
 from __future__ import annotations
@@ -28,7 +29,6 @@ from convir.runtime.cuda.plan import PlannedLaunch
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from convir.lowering.kernels.cuda.launch import CudaKernel
     from convir.runtime.cuda.graph import CudaGraph
     from convir.runtime.cuda.plan import CudaPlan
 
@@ -50,23 +50,17 @@ class Row:
     behind: str
     """`y` or `n` for each of them."""
     us: float
-    """What one of them takes more, if it begins early."""
+    """What one of them takes more as a dependent launch."""
 
 
-def kernels_of(plan: CudaPlan) -> list[CudaKernel]:
-    """Those of a plan, in order."""
-    launches = [step for step in plan.steps if isinstance(step, PlannedLaunch)]
-    return [kernel for launch in launches for kernel in launch.kernels]
-
-
-def with_early(plan: CudaPlan, early: Collection[int]) -> CudaPlan:
-    """A plan in which the kernels of these numbers begin early, and no others."""
-    numbers = iter(range(len(kernels_of(plan))))
+def with_dependent(plan: CudaPlan, dependent: Collection[int]) -> CudaPlan:
+    """A plan in which the kernels of these numbers are dependent launches, and no others."""
+    numbers = iter(range(len(plan.kernels)))
     steps = [
         replace(
             step,
             kernels=tuple(
-                replace(kernel, begins_early=next(numbers) in early) for kernel in step.kernels
+                replace(kernel, is_dependent=next(numbers) in dependent) for kernel in step.kernels
             ),
         )
         if isinstance(step, PlannedLaunch)
@@ -88,22 +82,22 @@ def replay_us(graph: CudaGraph) -> float:
 
 
 def rows_of(network: str, rounds: int) -> Iterator[Row]:
-    """What each kind of kernel gains, and all that a plan lets."""
+    """What each kind of kernel gains, and those together for which a plan says so."""
     name, _, batch = network.partition(":")
     model, x = prepared(name, int(batch), "cuda", torch.float16)
     executable: Any = convir_compile(model, device="cuda", example_inputs=(x,))
     loaded: CudaProgram = executable.loaded
-    kernels = kernels_of(loaded.plan)
+    kernels = loaded.plan.kernels
 
-    def graph(early: Collection[int]) -> CudaGraph:
-        plan = with_early(loaded.plan, early)
+    def graph(dependent: Collection[int]) -> CudaGraph:
+        plan = with_dependent(loaded.plan, dependent)
         return CudaProgram.of_plan(plan, lambda: executable.program, loaded.index).capture(1)
 
     alike: dict[tuple[str, int], list[int]] = {}
     for number, kernel in enumerate(kernels):
-        if kernel.lets_next_begin and not kernel.is_cooperative:  # Such a kernel waits itself.
+        if kernel.triggers_dependents and not kernel.is_cooperative:  # Such a kernel waits itself.
             alike.setdefault((kernel.source, kernel.grid[0]), []).append(number)
-    planned = [number for number, kernel in enumerate(kernels) if kernel.begins_early]
+    planned = [number for number, kernel in enumerate(kernels) if kernel.is_dependent]
     graphs = [graph(()), graph(planned), *map(graph, alike.values())]
     times: list[list[float]] = [[] for _ in graphs]
     for _ in range(rounds):
@@ -111,7 +105,7 @@ def rows_of(network: str, rounds: int) -> Iterator[Row]:
             times[i].append(replay_us(graphs[i]))
     none, as_planned, *each = map(median, times)
     for ((source, blocks), numbers), us in zip(alike.items(), each, strict=True):
-        behind = "".join("ny"[i > 0 and kernels[i - 1].lets_next_begin] for i in numbers)
+        behind = "".join("ny"[i > 0 and kernels[i - 1].triggers_dependents] for i in numbers)
         config = source.partition("\n")[0].removeprefix("// ")
         yield Row(network, config, blocks, len(numbers), behind, (us - none) / len(numbers))
     yield Row(network, f"all {none:.1f} us", 0, len(planned), "", as_planned - none)
