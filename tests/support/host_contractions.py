@@ -48,7 +48,8 @@ BYTES: Types = ("i8", "i8", "i32")
 def runs_here(cpu: str) -> bool:
     """Whether this machine has the instructions of a target with AVX-512, or of any other."""
     host = target()
-    has = {"x86-64-v4": host.vector_bits == 512, "x86-64-v4-bf16": host.bf16_dot and host.int8_dot}
+    has_bf16 = host.bf16_conversion and host.int8_dot
+    has = {"x86-64-v4": host.vector_bits == 512, "x86-64-v4-bf16": has_bf16}
     return has.get(cpu, True)
 
 

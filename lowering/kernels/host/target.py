@@ -38,9 +38,10 @@ _FLUSHES_SUBNORMALS = (AVX512_BF16, "avxneconvert")
 _AVX512 = ("avx512f", "avx512bw", "avx512dq", "avx512vl")
 _AMX = (AMX_TILE, AMX_BF16, AMX_INT8)
 
-_SLOW_PAIRS = ("cooperlake", "sapphirerapids", "emeraldrapids", "graniterapids")
-"""LLVM's names of processors on which a product of pairs takes longer than two multiply-adds of
-f32: on an Emerald Rapids 3.6 cycles, and 0.9 for a multiply-add."""
+_SLOW_DOT: Final = "cooperlake"
+"""LLVM's name of a processor on which a product of pairs takes longer than two multiply-adds of
+f32. So it does on all that have AMX, whatever a hypervisor calls them: on an Emerald Rapids 3.6
+cycles, and 0.9 for a multiply-add."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,9 @@ class CpuTarget:
     bf16_dot: bool
     """True if an instruction adds the products of two pairs of bf16 to an f32, `vdpbf16ps`, in less
     time than two multiply-adds of f32 take."""
+
+    bf16_conversion: bool
+    """True if an instruction rounds f32 to bf16, `vcvtneps2bf16`."""
 
     int8_dot: bool
     """True if an instruction adds the products of four unsigned and signed bytes to an i32:
@@ -120,7 +124,7 @@ _REGISTER_FILES = (
     (256, 16, True, False, False),
     (512, 32, True, False, False),
     (512, 32, True, True, False),
-    (512, 32, True, True, True),
+    (512, 32, True, False, True),
 )
 """Bits of a vector register, their number, whether multiply-adds are fused, and whether there are
 products of pairs of bf16, and tile registers."""
@@ -179,9 +183,10 @@ def _host() -> CpuTarget:
     triple = llvm.get_process_triple()
     features: dict[str, bool] = llvm.get_host_cpu_features()
     processor = llvm.get_host_cpu_name()
-    pairs = features.get(AVX512_BF16, False) and processor not in _SLOW_PAIRS
     quads = features.get(AVX512_VNNI, False)
     has_tiles = all(features.get(feature, False) for feature in _AMX)
+    has_bf16 = features.get(AVX512_BF16, False)
+    has_dot = has_bf16 and not has_tiles and processor != _SLOW_DOT
     for feature in _FLUSHES_SUBNORMALS:
         features[feature] = False
     flat = ",".join(f"{'+' if has else '-'}{name}" for name, has in sorted(features.items()))
@@ -193,5 +198,5 @@ def _host() -> CpuTarget:
     if all(features.get(feature, False) for feature in _AVX512):
         tiles = has_tiles and may_use_tiles()
         known = named(X86_64_V4_AMX if tiles else X86_64_V4)
-        known = replace(known, bf16_dot=pairs, int8_dot=quads)
+        known = replace(known, bf16_dot=has_dot, bf16_conversion=has_bf16, int8_dot=quads)
     return replace(known, **own, fma=fma, f16_in_hardware=half)

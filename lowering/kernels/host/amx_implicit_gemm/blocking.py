@@ -32,9 +32,9 @@ VECTORS = 2
 BLOCK_ROWS = 128
 """Rows of C in an item: each panel of weights serves them all."""
 
-BLOCK_STEPS = 18
-"""Steps of a block of the reduction: its weights for one panel, 2 KiB a step, stay in the first
-cache while all rows of an item are multiplied with them."""
+BLOCK_STEPS = 20
+"""Steps of a block of the reduction at most: its weights for one panel, 2 KiB a step, stay in the
+first-level cache of 48 KiB while all rows of an item are multiplied with them."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def row_blocks(spec: Contraction) -> RowBlocks:
     if tap_steps > BLOCK_STEPS:
         parts = -(-tap_steps // BLOCK_STEPS)
         return RowBlocks(True, tap_bytes, tap_steps, 1, parts, -(-tap_steps // parts), 0)
-    blocks = -(-taps * tap_steps // BLOCK_STEPS)
+    blocks = -(-taps // (BLOCK_STEPS // tap_steps))
     together = -(-taps // blocks)
     return RowBlocks(True, tap_bytes, tap_steps, together, 1, together * tap_steps, 0)
 

@@ -87,7 +87,7 @@ class Storage:
         """Whether one instruction rounds a vector, but for subnormal numbers."""
         is_whole = stored.type == self.lanes.type and self.lanes.cpu.vector_bits == 512
         rounds = self.type == "bf16" and self.lanes.element == "f32" and not self.is_rounded
-        return is_whole and rounds and self.lanes.cpu.bf16_dot
+        return is_whole and rounds and self.lanes.cpu.bf16_conversion
 
     def store_raw(self, f: Function, stored: Value, address: Value, active: int) -> None:
         """The first `active` lanes of what lay in memory so."""

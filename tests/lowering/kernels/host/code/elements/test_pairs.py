@@ -116,7 +116,7 @@ def test_sums_are_those_of_the_instruction(
     layout: str, c: int, k: int, scale: float, on_hardware: bool
 ) -> None:
     """Bit for bit where one accumulator sums a result's products; else to the last rounding."""
-    if on_hardware and not target(HOST).bf16_dot:
+    if on_hardware and not target(HOST).bf16_conversion:
         pytest.skip("this CPU has no AVX512-BF16")
     rng = np.random.default_rng(c)
     x = (rng.standard_normal((15, c)) * scale).astype(BF16)
