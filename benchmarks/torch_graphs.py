@@ -9,9 +9,10 @@ each (the median, in turns on one input), seconds of the first call (the caches 
 convir on disk are empty; with `--ahead` that many processes fill them before the first row, and
 `warm_first_s` stands for `first_s`), the largest error against eager mode in f32 over the largest
 value, and the share of calls on convir. On a GPU calls lie between events, and L2 is overwritten
-before each; `host_ms` is what one costs the host while the GPU is idle. A peer whose first call
-takes longer than `--first-limit` is left out of its row; after `--limit` no further row begins. The
-JSON file is written after each row.
+before each; `gpu_ms` is the same where the GPU is busy until a call is enqueued, as in a loop that
+waits for no result, and `host_ms` what a call costs the host while the GPU is idle. A peer whose
+first call takes longer than `--first-limit` is left out of its row; after `--limit` no further row
+begins. The JSON file is written after each row.
 """
 
 from __future__ import annotations
@@ -52,6 +53,8 @@ FEWEST = 5
 """Timed calls of one implementation."""
 FLUSHED = 256 << 20
 """Bytes that are overwritten before a call on a GPU: more than its L2."""
+BUSY_CYCLES = 4_000_000
+"""Of a GPU, in which a call is enqueued."""
 
 
 def compiled_with(peer: str, model: Any) -> Any:
@@ -63,9 +66,9 @@ def compiled_with(peer: str, model: Any) -> Any:
     return cast("Any", torch).compile(model, mode=peer)
 
 
-def timer(device: str, threads: int) -> Callable[[Callable[[], Any]], float]:
+def timer(device: str, threads: int, busy_cycles: int = 0) -> Callable[[Callable[[], Any]], float]:
     """What times one call, in milliseconds; on several threads of a CPU once those of the
-    implementation before have come to rest."""
+    implementation before have come to rest, on a GPU behind so many cycles of other work."""
     if device == "cpu":
         clock = settled_us if threads > 1 else host_us
         return lambda call: clock(call, 1) / 1e3
@@ -74,6 +77,8 @@ def timer(device: str, threads: int) -> Callable[[Callable[[], Any]], float]:
     def on_gpu(call: Callable[[], Any]) -> float:
         cache.fill_(1)
         first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        if busy_cycles:
+            cast("Any", torch.cuda)._sleep(busy_cycles)
         first.record()
         call()
         last.record()
@@ -198,8 +203,11 @@ def measured(
         for peer, taken in in_turns(calls, timer(case.device, case.threads), seconds).items():
             row[f"{peer}_ms"] = round(taken, 3)
         if case.device == "cuda":
-            for peer, taken in in_turns(calls, host_time, seconds / 4).items():
-                row[f"{peer}_host_ms"] = round(taken, 3)
+            on_busy = timer(case.device, case.threads, BUSY_CYCLES)
+            for suffix, clock in (("gpu_ms", on_busy), ("host_ms", host_time)):
+                for peer, taken in in_turns(calls, clock, seconds / 4).items():
+                    row[f"{peer}_{suffix}"] = round(taken, 3)
+            row["gpu_ratio"] = ratio(row, peers, "gpu_ms")
     row["ratio"] = ratio(row, peers)
     return row
 
@@ -253,10 +261,11 @@ def in_turns(
     return {peer: median(taken) for peer, taken in times.items()}
 
 
-def ratio(row: Mapping[str, Any], peers: list[str]) -> float | None:
+def ratio(row: Mapping[str, Any], peers: list[str], what: str = "ms") -> float | None:
     """Our time over that of the fastest other one."""
-    others = [row[f"{peer}_ms"] for peer in peers if peer != OURS and f"{peer}_ms" in row]
-    return row[f"{OURS}_ms"] / min(others) if others and f"{OURS}_ms" in row else None
+    others = [row[f"{peer}_{what}"] for peer in peers if peer != OURS and f"{peer}_{what}" in row]
+    ours = row.get(f"{OURS}_{what}")
+    return ours / min(others) if others and ours is not None else None
 
 
 def said(row: Mapping[str, Any], peers: list[str]) -> str:
@@ -266,6 +275,8 @@ def said(row: Mapping[str, Any], peers: list[str]) -> str:
         f"{row.get(f'{peer}_first_s', row.get(f'{peer}_warm_first_s', '-'))}" for peer in peers
     )
     found = f"{row['ratio']:.2f}" if row["ratio"] else "-"
+    if row.get("gpu_ratio"):
+        found += f", GPU busy {row['gpu_ratio']:.2f}"
     wrong = row.get(f"{OURS}_error", row.get(f"{OURS}_failure", "-"))
     return f"{times} ms; ratio {found}; first calls {firsts} s; our error {wrong}"
 

@@ -27,6 +27,7 @@ from convir.lowering.kernels.cuda.launch import KernelPlan
 from convir.lowering.kernels.cuda.layout_conversion.family import LayoutConversion
 from convir.lowering.kernels.cuda.multi_tap_wgrad.family import MULTI_TAP_WGRAD
 from convir.lowering.kernels.cuda.old_spelling import read_config
+from convir.lowering.kernels.cuda.pointwise.family import POINTWISE
 from convir.lowering.kernels.cuda.problem import ContractionProblem, read_problem
 from convir.lowering.kernels.cuda.reduction.family import REDUCTION
 from convir.lowering.kernels.cuda.simt_direct.family import SIMT_DIRECT
@@ -58,6 +59,7 @@ _WITHOUT_COPIES: tuple[KernelFamily, ...] = (
     SM90_GROUPED_DIRECT,
     GROUPED_DIRECT,
     FEW_INPUT_CHANNELS,
+    POINTWISE,
     SM90_HALO_IMPLICIT_GEMM,
     HALO_IMPLICIT_GEMM,
     SM90_FUSED_DGRAD,

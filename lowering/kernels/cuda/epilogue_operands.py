@@ -77,34 +77,53 @@ def operands_source(
     strides = ", ".join(str(each.channel_stride) for each in operands or none)
     types = [CPP_TYPES[operand.type] for operand in epilogue.operands]
     names = ", ".join(f"e{i}" for i in range(len(types)))
-    fields = "".join(f"    {kind} e{i}[2];\n" for i, kind in enumerate(types))
-    loads = "".join(
-        f"    {_pair_load(i, each, channel_stride)};\n" for i, each in enumerate(operands)
-    )
+    fields = "".join(f"    {kind} e{i}[kRun];\n" for i, kind in enumerate(types))
+    loads = "".join(f"    {_load(i, each, channel_stride)};\n" for i, each in enumerate(operands))
+    row = _row_operand(operands, epilogue) if channel_stride == 1 else None
+    row_source = put_row = ""
+    if row is not None:
+        row_source = (
+            f"  static __device__ const {types[row]}* row(const Epilogue::Pointers& p)"
+            f" {{ return p.e{row}; }}\n"
+        )
+        put_row = (
+            "    template <class Bits>\n    __device__ void put_row(const Bits& bits)"
+            f" {{ memcpy(e{row}, &bits, sizeof(bits)); }}\n"
+        )
     return (
         "struct Operands {\n"
         f"  static constexpr int kCount = {len(operands)};\n"
         f"  static constexpr bool kFollowsResult[] = {{{flags}}};\n"
         f"  static constexpr long long kOffset[] = {{{offsets}}};\n"
         f"  static constexpr long long kChannel[] = {{{strides}}};\n"
-        f"  struct Pair {{\n{fields}"
-        f"    __device__ Epilogue::Pointers pointers() const {{ return {{{names}}}; }}\n"
+        f"  static constexpr int kRow = {-1 if row is None else row};\n{row_source}"
+        f"  template <int kRun>\n  struct Run {{\n"
+        f"    static constexpr int kCount = {len(operands)};\n{fields}"
+        f"    __device__ Epilogue::Pointers pointers() const {{ return {{{names}}}; }}\n{put_row}"
         "  };\n"
-        "  static __device__ __forceinline__ Pair pair(const Epilogue::Pointers& p,"
+        "  template <int kRun>\n"
+        "  static __device__ __forceinline__ Run<kRun> run(const Epilogue::Pointers& p,"
         " long long element, int channel) {\n"
-        f"    Pair of;\n{loads}    return of;\n  }}\n"
+        f"    Run<kRun> of;\n{loads}    return of;\n  }}\n"
         "};\n"
     )
 
 
-def _pair_load(number: int, operand: LinearOperand, apart: int) -> str:
-    """The statement that loads an operand's elements of a pair, those of the result `apart`."""
+def _row_operand(operands: Sequence[LinearOperand], epilogue: Epilogue) -> int | None:
+    """The first operand of 16 bits that follows a result of 16 bits."""
+    halves = ("f16", "bf16")
+    for number, (linear, operand) in enumerate(zip(operands, epilogue.operands, strict=True)):
+        if linear.follows_result and operand.type in halves and epilogue.stored in halves:
+            return number
+    return None
+
+
+def _load(number: int, operand: LinearOperand, apart: int) -> str:
+    """The statement that loads an operand's elements of a run, those of the result `apart`."""
     name = f"e{number}"
     if operand.follows_result and apart != 1:
         return f"convir::load_apart(of.{name}, p.{name} + element, {apart})"
     if operand.follows_result:
         return f"convir::load_contiguous(of.{name}, p.{name} + element)"
-    place = f"p.{name} + ({operand.offset} + {operand.channel_stride}LL * channel)"
-    if operand.channel_stride == 1 and operand.offset % 2 == 0:
-        return f"convir::load_contiguous(of.{name}, {place})"
-    return f"convir::load_apart(of.{name}, {place}, {operand.channel_stride})"
+    places = f"{operand.offset}, {operand.channel_stride}"
+    return f"convir::load_channels<{places}>(of.{name}, p.{name}, channel)"

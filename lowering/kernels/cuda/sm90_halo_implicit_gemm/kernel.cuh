@@ -352,11 +352,23 @@ struct HaloKernel {
     constexpr int kOutChannels = Config::kStoreChannels;
     const auto row = row_at(tile, m + threadIdx.x % kWarpRows);
     Finish<Problem, LaneColumns<Problem>> finish{operands, row};
+    constexpr int kParts = kColumns / kOutChannels;
+    using Rows = RowOperand<Problem, kOutChannels, kLines == 0>;
+    Rows rows[2];
+    const auto load_rows = [&](int part) {
+      const int channel = first_column + part * kOutChannels;
+      rows[part % 2].load(operands, row, channel * Problem::kChannelStride,
+                          min(kOutChannels, Problem::kOutChannels - channel));
+    };
 #pragma unroll
-    for (int first = 0; first < kColumns; first += kOutChannels) {
-      const int channel = first_column + first;
+    for (int part = 0; part < 2 && part < kParts; ++part) load_rows(part);
+#pragma unroll
+    for (int part = 0; part < kParts; ++part) {
+      const int first = part * kOutChannels, channel = first_column + first;
       const int out_channels = min(kOutChannels, Problem::kOutChannels - channel);
       const long long shift = channel * Problem::kChannelStride;
+      rows[part % 2].put(to);
+      if (part + 2 < kParts) load_rows(part + 2);
       finish.find.begin(shift, channel, out_channels);
       constexpr int kTogether = decltype(finish)::kTogether;
       if constexpr (Problem::kPlaneLines > 0) {
@@ -366,7 +378,7 @@ struct HaloKernel {
                                        tile.at[1] + m / Problem::kLine, tile.at[2], tile.at[3]);
                     });
       } else {
-        stage<kOutChannels, kTogether, kLines>(to, d, first, finish);
+        stage<kOutChannels, kTogether, kLines, Rows::kIsLoaded>(to, d, first, finish);
         if constexpr (kLines > 0) {
           store_planes<Problem, kOutChannels>(c + shift, to, row, out_channels);
         } else {

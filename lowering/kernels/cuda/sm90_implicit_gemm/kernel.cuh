@@ -320,36 +320,72 @@ struct Kernel {
                                                const hopper::TensorMap* planes) {
     const auto row = row_at<Problem>(phase, images, m + threadIdx.x % kWarpRows);
     Finish<Problem, LaneColumns<Problem>> finish{operands, row};
+    constexpr int kStored = Config::kStoreChannels;
+    Rows rows[2];
+    if constexpr (Rows::kIsLoaded) {
+      for (int part = 0; part < 2 && part * kStored < kBlockN; ++part) {
+        load_rows(rows[part], operands, row, n, part * kStored);
+      }
+    }
 #pragma unroll
-    for (int first = 0; first < kBlockN; first += Config::kStoreChannels) {
-      store_columns(d, first, m, n, finish, row, to, c, planes);
+    for (int first = 0; first < kBlockN; first += kStored) {
+      if constexpr (Rows::kIsLoaded) {
+        rows[first / kStored % 2].put(to);
+        if (first + 2 * kStored < kBlockN) {
+          load_rows(rows[first / kStored % 2], operands, row, n, first + 2 * kStored);
+        }
+      }
+      store_columns<Rows::kIsLoaded>(d, first, m, n, finish, row, to, c, planes);
     }
   }
 
-  // Columns n + first and those behind it, as many as are staged at a time; d begins with column n.
-  template <int kValues, class Finisher>
+  using Rows = RowOperand<Problem, Config::kStoreChannels, staged_lines<Problem>() == 0>;
+  static __device__ __forceinline__ void load_rows(Rows& rows, const Pointers& operands,
+                                                   const Row<Problem>& row, int n, int first) {
+    const Columns columns(n, first);
+    rows.load(operands, row, columns.shift, columns.out_channels);
+  }
+
+  // Columns that are staged at a time, from n + first on: where they begin in a row of C, with which
+  // channel, and how many there are.
+  struct Columns {
+    int out_channels;
+    long long shift;
+    int channel;
+
+    __device__ __forceinline__ Columns(int n, int first)
+        : out_channels(min(Config::kStoreChannels, Problem::kOutChannels - n - first)),
+          shift((n + first) * Problem::kChannelStride),
+          channel(n + first) {
+      if constexpr (Problem::kPieces > 1) {
+        const int piece = (n + first) / Problem::kPieceChannels;
+        channel -= piece * Problem::kPieceChannels;
+        if (out_channels > 0) {
+          shift = Problem::piece(piece).offset + channel * Problem::kChannelStride;
+        }
+      }
+    }
+  };
+
+  // Columns n + first and those behind it; d begins with column n. With kHasRows rows of an operand
+  // are staged.
+  template <bool kHasRows, int kValues, class Finisher>
   static __device__ __forceinline__ void store_columns(const float (&d)[kValues], int first, int m,
                                                        int n, Finisher& finish,
                                                        const Row<Problem>& row, unsigned to,
                                                        Output* c, const hopper::TensorMap* planes) {
     constexpr int kOutChannels = Config::kStoreChannels;
-    const int out_channels = min(kOutChannels, Problem::kOutChannels - n - first);
-    long long shift = (n + first) * Problem::kChannelStride;
-    int channel = n + first;
-    if constexpr (Problem::kPieces > 1) {
-      const int piece = (n + first) / Problem::kPieceChannels;
-      channel -= piece * Problem::kPieceChannels;
-      if (out_channels > 0) shift = Problem::piece(piece).offset + channel * Problem::kChannelStride;
-    }
-    Output* at = c + shift;
-    finish.find.begin(shift, channel, out_channels);
+    const Columns columns(n, first);
+    const int channel = columns.channel, out_channels = columns.out_channels;
+    Output* at = c + columns.shift;
+    finish.find.begin(columns.shift, channel, out_channels);
     constexpr int kLines = staged_lines<Problem>();
     if constexpr (Problem::kPlaneLines > 0) {
       const int pixels = Problem::phase(0).pixels;
       store_boxes([&] { stage<kOutChannels, Finisher::kTogether, kLines>(to, d, first, finish); },
                   [&] { hopper::store_3d(planes, to, m % pixels, channel, m / pixels); });
     } else {
-      stage<kOutChannels, Finisher::kTogether, kLines>(to, d, first, finish);
+      stage<kOutChannels, Finisher::kTogether, kLines, kHasRows>(to, d, first, finish);
       if constexpr (kLines > 0) {
         store_planes<Problem, kOutChannels>(at, to, row, out_channels);
       } else {
@@ -378,7 +414,7 @@ struct Kernel {
       const int first_m = m + share / kOfRow * 64;
       const auto row = row_at<Problem>(phase, tiles.images, first_m + threadIdx.x % kWarpRows);
       Finish<Problem, LaneColumns<Problem>> finish{operands, row};
-      store_columns(total, 0, first_m, column, finish, row, to, c, planes);
+      store_columns<false>(total, 0, first_m, column, finish, row, to, c, planes);
     });
   }
 };

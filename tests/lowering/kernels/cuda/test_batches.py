@@ -60,6 +60,7 @@ ONE_CUBIN: dict[str, dict[str, str]] = {
         " warps=4 resident=2",
         f"{VOLUME} -H 7 -W 6 -F 2": "2x8x8 channels=64 stages=3 warps=4 resident=1",
     },
+    "pointwise": {f"{POINTS} -F 1": "32 warps=4 blocks=132x2"},
     "sm90_grouped_direct": {
         f"{GROUPS} -F 2": "7 stages=3 group_blocks=16 blocks=132x1",
         f"{VOLUME} -H 7 -W 6 -g 8 -F 1": "4 stages=3 group_blocks=64 blocks=132x1",

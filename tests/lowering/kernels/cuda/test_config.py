@@ -179,9 +179,8 @@ def test_every_config_prints_and_parses(config: Config) -> None:
 def test_other_texts_are_refused(config: Config, data: st.DataObject) -> None:
     text = str(config)
     words = text.split(" ")
-    dropped = data.draw(
-        st.sampled_from([w for w in words[1:] if not w.startswith(("split=", "splits=", "c"))])
-    )
+    optional = ("split=", "splits=", "products=", "c")
+    dropped = data.draw(st.sampled_from([w for w in words[1:] if not w.startswith(optional)]))
     others = {
         words[0],
         f"other-{text}",

@@ -111,7 +111,7 @@ def test_old_configs_parse_with_a_note(
 
 NEWER = {
     *("col2im", "depthwise", "few_channels_wgrad", "grouped_planes", "halo_implicit_gemm"),
-    *("simt_wgrad", "sm90_halo_implicit_gemm", "sm90_halo_wgrad"),
+    *("pointwise", "simt_wgrad", "sm90_halo_implicit_gemm", "sm90_halo_wgrad"),
 }
 """Families that never had another name."""
 

@@ -53,21 +53,33 @@ __device__ __forceinline__ typename P::Element result(float sum, const Target<P>
   if (has_zero_fills<P>() && is_zero_fill) return P::Epilogue::zero_fill(target.operands, places.at);
   return P::Epilogue::apply(sum, target.operands, places.at);
 }
-// The same for two neighbours, 16 bits each; `low` has the lower address, and `element`, both of
-// them and the channel even.
+// The same for neighbours, 16 bits each, into words; `element` and `channel` are multiples of their
+// number.
+template <typename P, int kWords>
+__device__ __forceinline__ void results(unsigned (&words)[kWords], const float (&sums)[2 * kWords],
+                                        const Target<P>& target, long long element, int channel,
+                                        bool is_zero_fill = false) {
+  if constexpr (P::rounds_only) {
+#pragma unroll
+    for (int i = 0; i < kWords; ++i) {
+      words[i] = pack<typename P::Element>(sums[2 * i], sums[2 * i + 1]);
+    }
+  } else {
+    typename P::Element stored[2 * kWords];
+    const auto run = P::Operands::template run<2 * kWords>(target.operands, element, channel);
+    finish_run<typename P::Epilogue>(stored, sums, run, has_zero_fills<P>() && is_zero_fill);
+    memcpy(words, stored, sizeof(words));
+  }
+}
+// The same for two; `low` has the lower address.
 template <typename P>
 __device__ __forceinline__ unsigned results(float low, float high, const Target<P>& target,
                                             long long element, int channel,
                                             bool is_zero_fill = false) {
-  if constexpr (P::rounds_only) {
-    return pack<typename P::Element>(low, high);
-  } else {
-    typename P::Element both[2];
-    finish_pair<typename P::Epilogue, typename P::Operands>(both, low, high, target.operands,
-                                                            element, channel,
-                                                            has_zero_fills<P>() && is_zero_fill);
-    return word_of(both);
-  }
+  unsigned word[1];
+  const float sums[2] = {low, high};
+  results<P>(word, sums, target, element, channel, is_zero_fill);
+  return word[0];
 }
 
 }  // namespace convir

@@ -5,9 +5,14 @@
 //   kCount               how many there are
 //   kFollowsResult[i]    operand i has an element for every element of the result, at its offset
 //   kOffset[i], kChannel[i]   else it has one for every channel, or one for all
-//   Pair, pair(pointers, element, channel)   their elements for two adjacent channels, from an
-//                        even one; `pointers()` of a pair are what an epilogue reads at 0 and 1
+//   Run<n>, run<n>(pointers, element, channel)   their elements for n adjacent channels, 2, 4 or 8
+//                        from a multiple of n on; an epilogue reads at `pointers()` of a run
+//   kRow, row(pointers)  an operand of 16 bits that follows a result of 16 bits whose channels are
+//                        neighbours, which kernels may load a row at a time; -1 if there is none.
+//                        `put_row(bits)` of a run replaces its elements
 #pragma once
+
+#include "load/vectors.cuh"
 
 namespace convir {
 
@@ -26,39 +31,49 @@ struct OperandPlaces {
 };
 
 // Loads of what no thread of the kernel writes before it is read: they may be moved past stores.
-template <class T>
-__device__ __forceinline__ void load_apart(T (&to)[2], const T* from, int stride) {
-  to[0] = __ldg(from);
-  to[1] = __ldg(from + stride);
+template <class T, int kCount>
+__device__ __forceinline__ void load_apart(T (&to)[kCount], const T* from, int stride) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) to[i] = __ldg(from + i * stride);
 }
-template <class T>
-__device__ __forceinline__ void load_contiguous(T (&to)[2], const T* from) {
-  if constexpr (sizeof(T) == 2) {
-    const unsigned word = __ldg(reinterpret_cast<const unsigned*>(from));
-    memcpy(to, &word, sizeof(word));
-  } else if constexpr (sizeof(T) == 4) {
-    const uint2 words = __ldg(reinterpret_cast<const uint2*>(from));
-    memcpy(to, &words, sizeof(words));
+template <class T, int kCount>
+__device__ __forceinline__ void load_contiguous(T (&to)[kCount], const T* from) {
+  constexpr int kBytes = kCount * static_cast<int>(sizeof(T));
+  constexpr int kAtOnce = kBytes < 16 ? kBytes : 16;
+  if constexpr (sizeof(T) == 2 || sizeof(T) == 4) {
+    using Bits = typename Word<kAtOnce>::Type;
+#pragma unroll
+    for (int i = 0; i < kBytes / kAtOnce; ++i) {
+      const Bits bits = __ldg(reinterpret_cast<const Bits*>(from) + i);
+      memcpy(to + i * (kAtOnce / static_cast<int>(sizeof(T))), &bits, sizeof(bits));
+    }
   } else {
     load_apart(to, from, 1);
   }
 }
-// What is stored for two accumulators, or in two elements of a zero-filled output, from channel
-// `channel` of `element` on.
-template <class Epilogue, class Operands>
-__device__ __forceinline__ void finish_pair(typename Epilogue::Stored (&to)[2], float low,
-                                            float high, const typename Epilogue::Pointers& operands,
-                                            long long element, int channel, bool is_zero_fill) {
-  constexpr int kCount = Operands::kCount > 0 ? Operands::kCount : 1;
-  const auto pair = Operands::pair(operands, element, channel);
-  const typename Epilogue::Pointers pointers = pair.pointers();
+// Elements of an operand that has one for every channel, or one for all.
+template <long long kOffset, long long kStride, class T, int kCount>
+__device__ __forceinline__ void load_channels(T (&to)[kCount], const T* from, int channel) {
+  if constexpr (kStride == 1 && kOffset % kCount == 0) {
+    load_contiguous(to, from + (kOffset + channel));
+  } else {
+    load_apart(to, from + (kOffset + kStride * channel), kStride);
+  }
+}
+// What is stored for accumulators, or in as many elements of a zero-filled output, given their run of
+// operands.
+template <class Epilogue, int kRun, class Run>
+__device__ __forceinline__ void finish_run(typename Epilogue::Stored (&to)[kRun],
+                                           const float (&sums)[kRun], const Run& run,
+                                           bool is_zero_fill) {
+  const typename Epilogue::Pointers pointers = run.pointers();
 #pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    long long at[kCount];
+  for (int i = 0; i < kRun; ++i) {
+    long long at[Run::kCount > 0 ? Run::kCount : 1];
 #pragma unroll
-    for (int j = 0; j < kCount; ++j) at[j] = i;
+    for (int j = 0; j < (Run::kCount > 0 ? Run::kCount : 1); ++j) at[j] = i;
     to[i] = is_zero_fill ? Epilogue::zero_fill(pointers, at)
-                    : Epilogue::apply(i == 0 ? low : high, pointers, at);
+                         : Epilogue::apply(sums[i], pointers, at);
   }
 }
 

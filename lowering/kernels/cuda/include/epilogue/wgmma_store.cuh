@@ -6,6 +6,7 @@
 #include "epilogue/operands.cuh"
 #include "ptx/counter.cuh"
 #include "ptx/mbarrier.cuh"
+#include "ptx/mma_sync.cuh"
 #include "ptx/shared_memory.cuh"
 #include "ptx/tma.cuh"
 #include "schedule/wgmma_schedule.cuh"
@@ -187,11 +188,26 @@ struct Finish {
     if constexpr (Operands::kCount == 0) {
       return pair(Epilogue::apply(low, pointers, nullptr), Epilogue::apply(high, pointers, nullptr));
     } else {
-      const OperandPlace at = find(half, column);
-      typename Epilogue::Stored both[2];
-      finish_pair<Epilogue, Operands>(both, low, high, pointers, at.element, at.channel, false);
-      return pair(both[0], both[1]);
+      return finish(low, high, half, column, [](auto&) {});
     }
+  }
+  // The same, given the two elements of the operand that is loaded a row at a time.
+  __device__ __forceinline__ auto operator()(float low, float high, int half, int column,
+                                             unsigned of_row) const {
+    return finish(low, high, half, column, [&](auto& run) { run.put_row(of_row); });
+  }
+
+ private:
+  template <class Put>
+  __device__ __forceinline__ auto finish(float low, float high, int half, int column,
+                                         Put&& put) const {
+    const OperandPlace at = find(half, column);
+    auto run = Operands::template run<2>(pointers, at.element, at.channel);
+    put(run);
+    typename Epilogue::Stored both[2];
+    const float sums[2] = {low, high};
+    finish_run<Epilogue>(both, sums, run, false);
+    return pair(both[0], both[1]);
   }
 };
 
@@ -205,8 +221,10 @@ __device__ __forceinline__ unsigned finished(float low, float high) {
 // Columns `first` to `first + kOutChannels` of a warp's accumulators, as they are stored: `finish`
 // turns two accumulators of a half of the rows into a word, or a pair of them, given the first of
 // their 8 columns, as `Finish`; `kTogether` matrices are finished before they are stored; with
-// kLines > 0 rows are neighbours of a column there, in so many lines.
-template <int kOutChannels, int kTogether = 1, int kLines = 0, int kValues, class Finisher>
+// kLines > 0 rows are neighbours of a column there, in so many lines; with kHasRows rows of an operand
+// lie where results go, and `finish` gets the words of those two.
+template <int kOutChannels, int kTogether = 1, int kLines = 0, bool kHasRows = false, int kValues,
+          class Finisher>
 __device__ __forceinline__ void stage(unsigned staging, const float (&d)[kValues], int first,
                                       const Finisher& finish) {
   const int lane = threadIdx.x % 32;
@@ -234,10 +252,15 @@ __device__ __forceinline__ void stage(unsigned staging, const float (&d)[kValues
 #pragma unroll
       for (int j = 0; j < kMatrices; ++j) {
         const int at = column + j * 16, i = (first + at) / 2;
-        x[j][0] = finish(d[i], d[i + 1], 0, at);
-        x[j][1] = finish(d[i + 2], d[i + 3], 1, at);
-        x[j][2] = finish(d[i + 4], d[i + 5], 0, at + 8);
-        x[j][3] = finish(d[i + 6], d[i + 7], 1, at + 8);
+        if constexpr (kHasRows) load_matrices(x[j], to + at * kColumnBytes);
+        const auto word = [&](int k, float low, float high, int half, int of_column) {
+          if constexpr (kHasRows) return finish(low, high, half, of_column, x[j][k]);
+          else return finish(low, high, half, of_column);
+        };
+        x[j][0] = word(0, d[i], d[i + 1], 0, at);
+        x[j][1] = word(1, d[i + 2], d[i + 3], 1, at);
+        x[j][2] = word(2, d[i + 4], d[i + 5], 0, at + 8);
+        x[j][3] = word(3, d[i + 6], d[i + 7], 1, at + 8);
       }
 #pragma unroll
       for (int j = 0; j < kMatrices; ++j) {
@@ -254,6 +277,48 @@ __device__ __forceinline__ void stage(unsigned staging, const float (&d)[kValues
     return finished<Epilogue>(low, high);
   });
 }
+
+// Rows of an operand that follows the result: 16 bytes a lane as rows are stored, in columns that are
+// staged at a time, and through the staging buffer to the lanes that finish them. Two elements that a
+// lane has accumulators of are half a sector.
+template <class Problem, int kOutChannels, bool kStoresRows>
+struct RowOperand {
+  using Operands = typename Problem::Operands;
+  static constexpr bool kIsLoaded = kStoresRows && Operands::kRow >= 0;
+  static constexpr int kPerChunk = kChunkBytes / 2, kPerRow = kOutChannels / kPerChunk;
+  static constexpr int kLoads = kWarpRows * kPerRow / 32;
+  uint4 loaded[kLoads];
+
+  // Columns that begin `shift` elements behind the first of each row.
+  template <class Rows>
+  __device__ __forceinline__ void load(const typename Problem::Epilogue::Pointers& operands,
+                                       const Rows& row, long long shift, int out_channels) {
+    if constexpr (kIsLoaded) {
+      const auto* const from = Operands::row(operands) + shift;
+#pragma unroll
+      for (int i = 0; i < kLoads; ++i) {
+        const int at = threadIdx.x % 32 + i * 32, column = at % kPerRow * kPerChunk;
+        const Rows of = row.of(at / kPerRow);
+        loaded[i] = four_words(0);
+        if (of.has_column(column, out_channels)) {
+          loaded[i] = __ldg(reinterpret_cast<const uint4*>(from + of.offset + column));
+        }
+      }
+    }
+  }
+  __device__ __forceinline__ void put(unsigned staging) const {
+    if constexpr (kIsLoaded) {
+#pragma unroll
+      for (int i = 0; i < kLoads; ++i) {
+        const int at = threadIdx.x % 32 + i * 32;
+        store_shared(staging + at / kPerRow * Staging<kOutChannels>::kPitch +
+                         at % kPerRow * kChunkBytes,
+                     loaded[i]);
+      }
+      __syncwarp();
+    }
+  }
+};
 
 // Stores `out_channels` staged columns of every row, and zeros into the zero-filled outputs that
 // are fused with it. Row r is `row.of(r)`: its offset, and which of its chunks there are.
