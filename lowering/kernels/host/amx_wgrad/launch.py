@@ -14,11 +14,17 @@ from convir.lowering.kernels.host.code.groups_together import with_groups_togeth
 from convir.lowering.kernels.host.launch import Stage
 from convir.lowering.kernels.host.operand_stages import OperandStages
 from convir.lowering.kernels.host.wgrad import partial_results
+from convir.lowering.kernels.host.wgrad.joined_taps import lines_of_taps
 
 if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.host.launch import HostLaunch
     from convir.lowering.kernels.host.target import CpuTarget
+    from convir.lowering.kernels.host.wgrad.joined_taps import JoinedTaps
+
+GAIN = 0.8
+"""Lines of taps must take less than this part of the predicted cycles of single ones: A is copied
+for them."""
 
 
 def refusal(spec: Contraction, cpu: CpuTarget) -> Refusal | None:
@@ -32,6 +38,19 @@ def refusal(spec: Contraction, cpu: CpuTarget) -> Refusal | None:
     return None
 
 
+def joined_taps(spec: Contraction) -> JoinedTaps | None:
+    """`spec` over lines of taps, where a few channels would leave most of a register empty.
+
+    Raises:
+        ValueError: there are too many taps for a row table.
+    """
+    joined = lines_of_taps(spec)
+    if joined is None:
+        return None
+    pays = cut_weights(joined.spec).cycles < GAIN * cut_weights(spec).cycles
+    return joined if pays else None
+
+
 def launch(spec: Contraction, cpu: CpuTarget) -> HostLaunch:
     """What computes B from A and C, on a contraction's operands.
 
@@ -43,7 +62,12 @@ def launch(spec: Contraction, cpu: CpuTarget) -> HostLaunch:
     if reason is not None:
         raise ValueError(reason.reason)
     stages = OperandStages(spec, cpu, copied_as="bf16", joins=False)
-    a, c = stages.readable_rows(), stages.readable_outs()
+    joined = joined_taps(spec)
+    if joined is None:
+        a = stages.readable_rows()
+    else:
+        a = stages.padded_lines(joined.spec, joined.lines, joined.elements, joined.zeros)
+    c = stages.readable_outs()
     together = groups_together(stages.spec)
     read = with_groups_together(stages.spec, together)
     weights = TileWeightKernel(read, stages.lanes, cut_weights(read), stages.spec)

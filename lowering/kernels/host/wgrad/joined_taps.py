@@ -47,7 +47,7 @@ class JoinedTaps:
 
 def joined_taps(spec: Contraction, cpu: CpuTarget) -> JoinedTaps | None:
     """`spec`, whose result is B, over lines of taps; None where that cannot be or does not pay."""
-    joined = _joined(spec)
+    joined = lines_of_taps(spec)
     if joined is None or _cycles(joined.spec, cpu) > GAIN * _cycles(spec, cpu):
         return None
     return joined
@@ -58,7 +58,8 @@ def _cycles(spec: Contraction, cpu: CpuTarget) -> float:
     return spec.phases[0].taps * tile_cycles(spec, lanes_of(spec, cpu))
 
 
-def _joined(spec: Contraction) -> JoinedTaps | None:
+def lines_of_taps(spec: Contraction) -> JoinedTaps | None:
+    """`spec`, whose result is B, over lines of taps; None where taps are no lines."""
     (phase,) = spec.phases
     *outer, line = phase.axes
     if spec.groups > 1 or spec.a.stride != 1 or spec.b.in_channel_stride != 1:

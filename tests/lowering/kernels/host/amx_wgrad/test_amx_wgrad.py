@@ -12,7 +12,7 @@ import pytest
 from host_contractions import Case, run, window
 from tile_kernels import modelled, native
 
-from convir.lowering.kernels.host.amx_wgrad.launch import refusal
+from convir.lowering.kernels.host.amx_wgrad.launch import joined_taps, refusal
 from convir.lowering.kernels.host.target import X86_64_V4_AMX, target
 
 if TYPE_CHECKING:
@@ -30,10 +30,21 @@ CASES = {
     "groups": Case(1, 64, 96, (6, 7), (window(3, 1, 1), window(3, 2, 1)), groups=2),
     "narrow groups": Case(2, 128, 64, (6, 7), (window(3, 1, 1), window(3, 2, 1)), groups=16),
     "three dimensions": Case(1, 32, 6, (5, 6, 7), (window(3, 2, 1), window(2, 1, 1), window(1, 2))),
+    "lines of taps": Case(2, 4, 20, (11, 14), (window(5, 1, 2), window(4, 3, 1))),
+    "lines of taps, no padding": Case(1, 2, 9, (40,), (window(9, 2),)),
+    "lines of taps in a volume": Case(
+        1, 3, 6, (5, 6, 7), (window(2), window(3, 1, 1), window(3, 2, 1))
+    ),
     "dilated": Case(1, 32, 9, (13, 12), (window(3, 1, 2, 2), window(3, 2, 3, 3))),
 }
 
 both = pytest.mark.parametrize("compiled", [modelled, native])
+
+
+LINES = {
+    *("a rest of one register", "odd channels", "lines of taps", "lines of taps, no padding"),
+    "lines of taps in a volume",
+}
 
 
 @both
@@ -51,6 +62,13 @@ def test_any_layout_is_read_and_written(
 ) -> None:
     case = replace(CASES[name], types=("bf16", "f32", "bf16"), orders=orders)
     run(case, "wgrad", X86_64_V4_AMX, compiled=compiled)
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("name", CASES)
+def test_lines_of_taps_are_one_where_registers_would_be_empty(name: str) -> None:
+    spec = replace(CASES[name], types=("bf16", "f32", "bf16")).spec("wgrad")
+    assert (joined_taps(spec) is not None) == (name in LINES)
 
 
 @pytest.mark.fast
