@@ -252,15 +252,18 @@ __device__ __forceinline__ void stage(unsigned staging, const float (&d)[kValues
 #pragma unroll
       for (int j = 0; j < kMatrices; ++j) {
         const int at = column + j * 16, i = (first + at) / 2;
-        if constexpr (kHasRows) load_matrices(x[j], to + at * kColumnBytes);
-        const auto word = [&](int k, float low, float high, int half, int of_column) {
-          if constexpr (kHasRows) return finish(low, high, half, of_column, x[j][k]);
-          else return finish(low, high, half, of_column);
-        };
-        x[j][0] = word(0, d[i], d[i + 1], 0, at);
-        x[j][1] = word(1, d[i + 2], d[i + 3], 1, at);
-        x[j][2] = word(2, d[i + 4], d[i + 5], 0, at + 8);
-        x[j][3] = word(3, d[i + 6], d[i + 7], 1, at + 8);
+        if constexpr (kHasRows) {
+          load_matrices(x[j], to + at * kColumnBytes);
+          x[j][0] = finish(d[i], d[i + 1], 0, at, x[j][0]);
+          x[j][1] = finish(d[i + 2], d[i + 3], 1, at, x[j][1]);
+          x[j][2] = finish(d[i + 4], d[i + 5], 0, at + 8, x[j][2]);
+          x[j][3] = finish(d[i + 6], d[i + 7], 1, at + 8, x[j][3]);
+        } else {
+          x[j][0] = finish(d[i], d[i + 1], 0, at);
+          x[j][1] = finish(d[i + 2], d[i + 3], 1, at);
+          x[j][2] = finish(d[i + 4], d[i + 5], 0, at + 8);
+          x[j][3] = finish(d[i + 6], d[i + 7], 1, at + 8);
+        }
       }
 #pragma unroll
       for (int j = 0; j < kMatrices; ++j) {
