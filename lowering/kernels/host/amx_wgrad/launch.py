@@ -14,7 +14,7 @@ from convir.lowering.kernels.host.code.groups_together import with_groups_togeth
 from convir.lowering.kernels.host.launch import Stage
 from convir.lowering.kernels.host.operand_stages import OperandStages
 from convir.lowering.kernels.host.wgrad import partial_results
-from convir.lowering.kernels.host.wgrad.joined_taps import lines_of_taps
+from convir.lowering.kernels.host.wgrad.joined_taps import lines_of_taps, rows_of
 
 if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.spec import Contraction
@@ -63,11 +63,7 @@ def launch(spec: Contraction, cpu: CpuTarget) -> HostLaunch:
         raise ValueError(reason.reason)
     stages = OperandStages(spec, cpu, copied_as="bf16", joins=False)
     joined = joined_taps(spec)
-    if joined is None:
-        a = stages.readable_rows()
-    else:
-        a = stages.padded_lines(joined.spec, joined.lines, joined.elements, joined.zeros)
-    c = stages.readable_outs()
+    a, c = rows_of(stages, joined), stages.readable_outs()
     together = groups_together(stages.spec)
     read = with_groups_together(stages.spec, together)
     weights = TileWeightKernel(read, stages.lanes, cut_weights(read), stages.spec)

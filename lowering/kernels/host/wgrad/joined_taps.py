@@ -19,6 +19,8 @@ from convir.lowering.kernels.host.wgrad.blocking import lanes_of, tile_cycles
 
 if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.spec import Axis, Contraction
+    from convir.lowering.kernels.host.launch import Buffer
+    from convir.lowering.kernels.host.operand_stages import OperandStages
     from convir.lowering.kernels.host.target import CpuTarget
 
 GAIN = 0.6
@@ -51,6 +53,17 @@ def joined_taps(spec: Contraction, cpu: CpuTarget) -> JoinedTaps | None:
     if joined is None or _cycles(joined.spec, cpu) > GAIN * _cycles(spec, cpu):
         return None
     return joined
+
+
+def rows_of(stages: OperandStages, joined: JoinedTaps | None) -> Buffer:
+    """The buffer of A for what `stages` compute: on lines of taps, or as `spec` has them.
+
+    Raises:
+        ValueError: A has to be copied, and the channels of its groups are not consecutive.
+    """
+    if joined is None:
+        return stages.readable_rows()
+    return stages.padded_lines(joined.spec, joined.lines, joined.elements, joined.zeros)
 
 
 def _cycles(spec: Contraction, cpu: CpuTarget) -> float:

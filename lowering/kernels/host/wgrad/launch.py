@@ -9,7 +9,7 @@ from convir.lowering.kernels.host.operand_stages import OperandStages
 from convir.lowering.kernels.host.wgrad import kernel, partial_results
 from convir.lowering.kernels.host.wgrad.blocking import block_weights, copied_type, lanes_of
 from convir.lowering.kernels.host.wgrad.config import FAMILY
-from convir.lowering.kernels.host.wgrad.joined_taps import joined_taps
+from convir.lowering.kernels.host.wgrad.joined_taps import joined_taps, rows_of
 from convir.lowering.kernels.host.wgrad.kernel import WeightKernel
 
 if TYPE_CHECKING:
@@ -27,11 +27,7 @@ def launch(spec: Contraction, cpu: CpuTarget) -> HostLaunch:
     joined = joined_taps(spec, cpu)
     lanes = lanes_of(spec if joined is None else joined.spec, cpu)
     stages = OperandStages(spec, cpu, copied_as=copied_type(spec, lanes))
-    if joined is None:
-        a = stages.readable_rows()
-    else:
-        a = stages.padded_lines(joined.spec, joined.lines, joined.elements, joined.zeros)
-    c = stages.readable_outs()
+    a, c = rows_of(stages, joined), stages.readable_outs()
     cuts = block_weights(stages.spec, lanes)
     weights = WeightKernel(stages.spec, lanes, cuts)
     stages.kernels.append(weights)
