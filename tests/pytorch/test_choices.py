@@ -131,24 +131,26 @@ def test_sittings_that_disagree_are_held_again(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize(
-    ("theirs", "next_search", "takes", "searched"),
+    ("theirs", "further", "takes", "searches"),
     [
-        (14, 12, True, True),
-        (14, 10.2, False, True),
-        (14, 11.2, False, True),  # 1.12 times as fast: 10 * 1.08 + 0.5 = 11.3
-        (10.2, 12, False, False),
-        (17, 9, True, False),
+        (14, [12, 12], True, 2),
+        (14, [10.2], False, 1),
+        (14, [14, 10.2], False, 2),
+        (14, [11.2], False, 1),  # 1.12 times as fast: 10 * 1.08 + 0.5 = 11.3
+        (10.2, [], False, 0),
+        (24, [9], False, 1),
+        (26, [], True, 0),
     ],
 )
 def test_a_search_of_cudnn_that_finds_a_better_plan(
-    monkeypatch: pytest.MonkeyPatch, theirs: float, next_search: float, takes: bool, searched: bool
+    monkeypatch: pytest.MonkeyPatch, theirs: float, further: list[float], takes: bool, searches: int
 ) -> None:
-    """On a GPU another search, in a thread of its own, may give back what the first would take."""
+    """On a GPU others, in threads of their own, may give back what the first would take."""
     held: list[object] = []
 
     def in_new_thread(*_: object) -> list[float]:
         held.append(_)
-        return [10.0, next_search]
+        return [10.0, further[len(held) - 1]]
 
     monkeypatch.setattr(timing, "gpu_seconds", lambda call: 1e-6 * call())  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
     monkeypatch.setattr(timing, "_alone", lambda _: nullcontext())  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
@@ -159,7 +161,7 @@ def test_a_search_of_cudnn_that_finds_a_better_plan(
     signature = dataclasses.replace(found.signature, device="cuda:0")
     choice = compared(signature, {"": lambda: 10.0}, lambda: theirs)
     assert choice.takes == takes
-    assert bool(held) == searched
+    assert len(held) == searches
 
 
 def test_the_fastest_config_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
