@@ -18,6 +18,8 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     VectorType,
+    bf16,
+    f16,
     f32,
     i1,
 )
@@ -147,18 +149,32 @@ def function_of(op: Operation) -> Function | None:
     """The function that `op` computes with the ops that make its operands, which would branch or
     take several times as many instructions alone; None if there is none.
 
-    It is 1 / (1 + exp(x)) of 1 + exp(x), and 1 + erf(z) of z.
+    It is 1 / (1 + exp(x)) of 1 + exp(x), or of x where 16 bits are kept of it, and 1 + erf(z) of z.
     """
     if not isinstance(op, arith.DivfOp | arith.AddfOp) or scalar_type(op.results[0]) != f32:
         return None
     if isinstance(op, arith.DivfOp):
         exponential = _added_to_one(op.rhs)
-        is_known = _is_one(op.lhs) and exponential is not None and _is(exponential, "math.exp")
-        return Function("inverse_from_one", op.rhs) if is_known else None
+        if not _is_one(op.lhs) or exponential is None or not _is(exponential, "math.exp"):
+            return None
+        if _is_rounded_to_16_bits(op.result):
+            return Function("logistic_to_16_bits", exponential.owner.operands[0])
+        return Function("inverse_from_one", op.rhs)
     other = _added_to_one(op.result)
     if other is None or not isinstance(other.owner, Operation) or not _is(other, "math.erf"):
         return None
     return Function("one_plus_erf", other.owner.operands[0])
+
+
+def _is_rounded_to_16_bits(value: SSAValue) -> bool:
+    """Whether numbers of 16 bits are all that is left of a value, or of its products."""
+
+    def is_rounded(user: Operation) -> bool:
+        if isinstance(user, arith.MulfOp):
+            return _is_rounded_to_16_bits(user.result)
+        return isinstance(user, arith.TruncFOp) and scalar_type(user.result) in (f16, bf16)
+
+    return all(is_rounded(use.operation) for use in value.uses)
 
 
 def _added_to_one(value: SSAValue) -> SSAValue | None:

@@ -42,6 +42,7 @@ constexpr int kThreads = (1 + kConsumers) * kWarpgroupThreads;
 constexpr int kFillBarrier = kConsumers + 1;  // of the warps that fill zero-filled outputs
 constexpr int kSplitBarrier = kFillBarrier + 1;  // of a warpgroup, and of the next one behind it
 constexpr int kConsumerRegisters = 232;
+constexpr int kOtherRegisters = 56;  // of a consumer, beside accumulators and rows of an operand
 
 // How the two warpgroups share tiles: half of the rows of every tile each, or every other tile
 // each, so that one stores while the other multiplies.
@@ -260,6 +261,7 @@ struct Kernel {
     const int first_row = Config::kIsPingPong ? 0 : consumer * Config::kWarpgroupTiles * 64;
     bool is_mine = !Config::kIsPingPong || consumer == 0;
     if (Config::kIsPingPong && consumer == 1) pass_pingpong(consumer);
+    TileRows rows;
     const auto multiply = [&](const Tile& tile, Accumulators& d, Consumer<kStages>& full) {
       const Phase& phase = Problem::phase(tile.phase);
       if (!is_mine) {
@@ -268,6 +270,10 @@ struct Kernel {
         return false;
       }
       is_mine = !Config::kIsPingPong;
+      if constexpr (TileRows::kAreLoaded) {
+        rows.begin(phase, tiles.images, m_of(tile) + first_row + warp * kWarpRows, tile.n * kBlockN,
+                   operands);
+      }
       // Stages are waited for in their order, as a barrier tells only this round from the last.
       if constexpr (Config::kIsPingPong) named_sync(1 + consumer, kConsumers * kWarpgroupThreads);
       mma::Mainloop<kStages> mainloop(full);
@@ -299,8 +305,10 @@ struct Kernel {
                            threadIdx.x % kWarpgroupThreads, consumer));
       } else {
         static_for<Config::kWarpgroupTiles>([&](auto j) {
-          store(phase, tiles.images, d[j.value], m_of(tile) + first_row + j.value * 64 + warp * kWarpRows, tile.n * kBlockN,
-                staging + (consumer * 4 + warp) * WarpStaging::kBytes, c, operands, planes);
+          store<j.value>(phase, tiles.images, d[j.value],
+                         m_of(tile) + first_row + j.value * 64 + warp * kWarpRows, tile.n * kBlockN,
+                         staging + (consumer * 4 + warp) * WarpStaging::kBytes, c, operands, planes,
+                         rows);
         });
       }
     };
@@ -313,37 +321,67 @@ struct Kernel {
     named_arrive(kConsumers - consumer, kConsumers * kWarpgroupThreads);
   }
 
-  // Boxes of C are stored by the map `planes`, if threads store none.
+  // Rows of an operand for all parts of a warp's rows of a tile, each the columns that are staged at
+  // a time. Loads begin before the tile is multiplied, as many parts ahead as registers are free.
+  struct TileRows {
+    using Part = RowOperand<Problem, Config::kStoreChannels, staged_lines<Problem>() == 0>;
+    static constexpr bool kAreLoaded = Part::kIsLoaded && kSplits == 1;
+    static constexpr int kOfRow = kBlockN / Config::kStoreChannels;
+    static constexpr int kParts = kAreLoaded ? Config::kWarpgroupTiles * kOfRow : 1;
+    static constexpr int kFree =
+        kConsumerRegisters - kOtherRegisters - Config::kWarpgroupTiles * kBlockN / 2;
+    static constexpr int kMost = kFree / (4 * Part::kLoads) < 2 ? 2 : kFree / (4 * Part::kLoads);
+    static constexpr int kAhead = kMost < kParts ? kMost : kParts;
+
+    Row<Problem> row[Config::kWarpgroupTiles];
+    Part part[kAhead];
+    int n;
+
+    __device__ __forceinline__ void begin(const Phase& phase, int images, int m, int first_column,
+                                          const Pointers& operands) {
+      n = first_column;
+      static_for<Config::kWarpgroupTiles>([&](auto j) {
+        row[j.value] = row_at<Problem>(phase, images, m + j.value * 64 + threadIdx.x % kWarpRows);
+      });
+      static_for<kAhead>([&](auto i) { load<i.value>(operands); });
+    }
+    // Part i is staged, and one further ahead is loaded.
+    template <int i>
+    __device__ __forceinline__ void put(unsigned to, const Pointers& operands) {
+      part[i % kAhead].put(to);
+      if constexpr (i + kAhead < kParts) load<i + kAhead>(operands);
+    }
+
+   private:
+    template <int i>
+    __device__ __forceinline__ void load(const Pointers& operands) {
+      const Columns columns(n, i % kOfRow * Config::kStoreChannels);
+      part[i % kAhead].load(operands, row[i / kOfRow], columns.shift, columns.out_channels);
+    }
+  };
+
+  // Rows j * 64 of a warpgroup's tile. Boxes of C are stored by the map `planes`, if threads store
+  // none.
+  template <int j>
   static __device__ __forceinline__ void store(const Phase& phase, int images,
                                                const float (&d)[kBlockN / 2], int m, int n,
                                                unsigned to, Output* c, const Pointers& operands,
-                                               const hopper::TensorMap* planes) {
-    const auto row = row_at<Problem>(phase, images, m + threadIdx.x % kWarpRows);
-    Finish<Problem, LaneColumns<Problem>> finish{operands, row};
+                                               const hopper::TensorMap* planes, TileRows& rows) {
     constexpr int kStored = Config::kStoreChannels;
-    Rows rows[2];
-    if constexpr (Rows::kIsLoaded) {
-      for (int part = 0; part < 2 && part * kStored < kBlockN; ++part) {
-        load_rows(rows[part], operands, row, n, part * kStored);
-      }
-    }
+    if constexpr (TileRows::kAreLoaded) {
+      Finish<Problem, LaneColumns<Problem>> finish{operands, rows.row[j]};
+      static_for<TileRows::kOfRow>([&](auto part) {
+        rows.template put<j * TileRows::kOfRow + part.value>(to, operands);
+        store_columns<true>(d, part.value * kStored, m, n, finish, rows.row[j], to, c, planes);
+      });
+    } else {
+      const auto row = row_at<Problem>(phase, images, m + threadIdx.x % kWarpRows);
+      Finish<Problem, LaneColumns<Problem>> finish{operands, row};
 #pragma unroll
-    for (int first = 0; first < kBlockN; first += kStored) {
-      if constexpr (Rows::kIsLoaded) {
-        rows[first / kStored % 2].put(to);
-        if (first + 2 * kStored < kBlockN) {
-          load_rows(rows[first / kStored % 2], operands, row, n, first + 2 * kStored);
-        }
+      for (int first = 0; first < kBlockN; first += kStored) {
+        store_columns<false>(d, first, m, n, finish, row, to, c, planes);
       }
-      store_columns<Rows::kIsLoaded>(d, first, m, n, finish, row, to, c, planes);
     }
-  }
-
-  using Rows = RowOperand<Problem, Config::kStoreChannels, staged_lines<Problem>() == 0>;
-  static __device__ __forceinline__ void load_rows(Rows& rows, const Pointers& operands,
-                                                   const Row<Problem>& row, int n, int first) {
-    const Columns columns(n, first);
-    rows.load(operands, row, columns.shift, columns.out_channels);
   }
 
   // Columns that are staged at a time, from n + first on: where they begin in a row of C, with which

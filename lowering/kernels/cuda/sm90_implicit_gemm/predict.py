@@ -49,6 +49,9 @@ class Constants:
     """Accumulators that become stores in a cycle."""
     next: float = 1093.0
     """Cycles between the last wgmma of a warpgroup and the first one of the other."""
+    row_operand: float = 0.09
+    """Cycles for an element of an operand like the result, where warpgroups take turns: they wait
+    for it, and for each other."""
     misaligned: float = 15.38
     """Cycles for a row of B, where rows are no whole sectors: of 24 or 40 channels of 16 bits."""
     straddling: float = 1.579
@@ -79,9 +82,10 @@ BOUNDS = {"multiply": (1.0, 2.0)}
 """What the fit keeps constants within."""
 SPLIT_POWER = 3.0
 """Of what two warpgroups do in turn: one multiplies, one loads, splits and adds."""
-FIXED = ("meet", "published", "run", "segment")
+FIXED = ("meet", "published", "run", "segment", "row_operand")
 """What is not fitted: that of `sm90_wgrad`, whose blocks meet alike, as no splits are recorded;
-runs and segments by what four problems took longer on planes."""
+runs and segments by what four problems took longer on planes; operands, which no record has, by
+`benchmarks/epilogues.py`."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +105,8 @@ class Work:
     spatial: int
     accumulators: int
     """Of a tile."""
+    row_elements: int
+    """Of operands that follow the result, of a tile."""
     pingpong: bool
     outside: float
     """Pixels of a box that lie outside of A."""
@@ -149,6 +155,9 @@ def work(
         pixels=config.block_m * max(0, spatial - 2),
         spatial=spatial,
         accumulators=config.block_m * config.block_n,
+        row_elements=config.block_m
+        * config.block_n
+        * any(operand.follows_result for operand in epilogue.operands),
         pingpong=config.schedule == "pingpong",
         outside=config.block_m * outside_of(spec) if spatial else 0.0,
         straddles=bool(spec.in_channels * depths_bytes % LINE),
@@ -190,7 +199,7 @@ def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
         products = chunks * chunk
         cycles = products + store
         if work.pingpong and work.splits == 1:
-            cycles = max(products + k.next, cycles / 2)
+            cycles = max(products + k.next, cycles / 2) + k.row_operand * work.row_elements
         tiles.append(Tiles(count, cycles))
     if work.splits > 1:
         busy = max(each.cycles for each in tiles)

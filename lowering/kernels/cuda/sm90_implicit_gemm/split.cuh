@@ -60,10 +60,12 @@ struct SplitKernel : Kernel<Problem, Config> {
           return true;
         },
         [&](const Tile& tile, const Accumulators& d) {
-          Base::store(Problem::phase(tile.phase), this->tiles.images, d[0],
-                      Base::m_of(tile) + first_row + warp * kWarpRows, tile.n * kBlockN,
-                      this->staging + (consumer * 4 + warp) * Base::WarpStaging::kBytes, c,
-                      operands, nullptr);
+          typename Base::TileRows none;
+          Base::template store<0>(Problem::phase(tile.phase), this->tiles.images, d[0],
+                                  Base::m_of(tile) + first_row + warp * kWarpRows,
+                                  tile.n * kBlockN,
+                                  this->staging + (consumer * 4 + warp) * Base::WarpStaging::kBytes,
+                                  c, operands, nullptr, none);
         });
   }
 

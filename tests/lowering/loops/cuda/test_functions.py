@@ -41,6 +41,12 @@ GELU = """
   %d = arith.addf %one, %e : f32
   %r = arith.mulf %a, %d : f32
 """
+SILU = f"""
+{SIGMOID.replace("%r =", "%s =")}
+  %p = arith.mulf %a, %s : f32
+  %t = arith.truncf %p : f32 to HALF
+  %r = arith.extf %t : HALF to f32
+"""
 OTHERS = {
     "another numerator": SIGMOID.replace("divf %one", "divf %a"),
     "another summand": SIGMOID.replace("addf %e, %one", "addf %e, %root"),
@@ -86,6 +92,20 @@ def test_the_inverse_of_one_and_an_exponential() -> None:
     assert " / " not in source
 
 
+@pytest.mark.parametrize("half", ["f16", "bf16"])
+def test_of_which_16_bits_are_kept(half: str) -> None:
+    source = source_of(SILU.replace("HALF", half))
+    assert "convir::logistic_to_16_bits(" in source
+    assert "inverse_from_one" not in source
+
+
+def test_of_which_16_bits_and_more_are_kept() -> None:
+    product = SILU.replace("HALF", "f16").replace("%r =", "%h =") + "%r = arith.addf %h, %p : f32"
+    assert "logistic_to_16_bits" not in source_of(product)
+    factor = SILU.replace("HALF", "f16").replace("%r =", "%h =") + "%r = arith.addf %h, %s : f32"
+    assert "logistic_to_16_bits" not in source_of(factor)
+
+
 def test_one_and_an_error_function() -> None:
     assert "convir::one_plus_erf(" in source_of(GELU)
 
@@ -97,9 +117,9 @@ def test_other_ops_are_computed_alone(name: str) -> None:
     assert "one_plus_erf" not in source
 
 
-def test_both_compile() -> None:
+def test_they_compile() -> None:
     nvrtc_or_skip()
-    for body in (SIGMOID, GELU):
+    for body in (SIGMOID, SILU.replace("HALF", "bf16"), GELU):
         assert compile_cubin(source_of(body), "sm_90a")
 
 
@@ -110,7 +130,7 @@ def functions(tmp_path_factory: pytest.TempPathFactory) -> Any:
         pytest.skip("there is no g++")
     folder: Path = tmp_path_factory.mktemp("functions")
     lines = ["#include <math.h>", "#define __device__", dict(headers())[FUNCTIONS]]
-    for name in ("inverse_from_one", "one_plus_erf"):
+    for name in ("inverse_from_one", "logistic_to_16_bits", "one_plus_erf"):
         lines.append(
             f'extern "C" void {name}(const float* x, float* y, int n) '
             f"{{ for (int i = 0; i < n; ++i) y[i] = convir::{name}(x[i]); }}"
@@ -152,6 +172,17 @@ def test_inverses_that_are_no_normal_numbers(functions: Any) -> None:
     assert np.isnan(found[4])
 
 
+def test_what_16_bits_are_kept_of(functions: Any) -> None:
+    x: Any = np.linspace(-110, 110, 200_001).astype(np.float32)
+    found = applied(functions, "logistic_to_16_bits", x)
+    wanted = 1 / (1 + np.exp(x.astype(np.float64)))
+    assert (np.abs(found - wanted) <= 2.0**-16 * wanted + 2.0**-149).all()
+    ends = np.array([0, -0.0, np.inf, -np.inf, 1e30, -1e30, np.nan], np.float32)
+    found = applied(functions, "logistic_to_16_bits", ends)
+    assert found[:6].tolist() == [0.5, 0.5, 0, 1, 0, 1]
+    assert np.isnan(found[6])
+
+
 def test_one_plus_erf_is_as_accurate_as_the_sum(functions: Any) -> None:
     z: Any = np.linspace(-11, 11, 300_001).astype(np.float32)
     found = applied(functions, "one_plus_erf", z).astype(np.float64)
@@ -169,6 +200,19 @@ def test_one_plus_erf_at_the_ends(functions: Any) -> None:
     found = applied(functions, "one_plus_erf", z)
     assert found[:9].tolist() == [1, 1, 1, 2, 0, 2, 0, 2, 0]
     assert np.isnan(found[9])
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("half", ["f16", "bf16"])
+def test_16_bits_on_a_gpu(half: str) -> None:
+    cupy: Any = cupy_or_skip()
+    x: Any = np.linspace(-100, 20, SIZE).astype(np.float32)
+    executable = convir.compile(text(SILU.replace("HALF", half)), device="cuda")
+    found: Any = cupy.asnumpy(executable(cupy.asarray(x)))
+    exact: Any = x.astype(np.float64)
+    wanted: Any = exact / (1 + np.exp(-exact))
+    unit, least = (2.0**-11, 2.0**-25) if half == "f16" else (2.0**-8, 2.0**-133)
+    assert (np.abs(found - wanted) <= 1.05 * unit * np.abs(wanted) + least).all()
 
 
 @pytest.mark.gpu

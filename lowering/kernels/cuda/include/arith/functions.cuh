@@ -17,6 +17,21 @@ __device__ inline float inverse_from_one(float d) {
   return 0.25f * (quarter < 0x1p127f ? inverse : near);  // Of infinity it is 0, or else NaN.
 }
 
+// 1 / (1 + e^x), of which 16 bits are kept: its relative error is at most 2^-16. Both summands are
+// smaller by `kScale`, so that the inverse is a normal number.
+__device__ inline float logistic_to_16_bits(float x) {
+  constexpr float kScale = 0x1p-24f;
+  const float power = fmaf(x, 1.44269504f, -24.0f);
+#ifdef __CUDA_ARCH__
+  float scaled, near;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(scaled) : "f"(power));
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(near) : "f"(kScale + scaled));
+#else
+  const float near = 1.0f / (kScale + exp2f(power));
+#endif
+  return kScale * near;
+}
+
 // 1 + erf(z) from erfc(|z|) = 2^p, where p is a polynomial of |z| without a constant term, fitted to
 // the least absolute error. The error is at most 2 units in the last place above -1/2, and 2^-24
 // below, where a sum of 1 and erf(z) in f32 has errors as large.

@@ -281,6 +281,16 @@ __device__ __forceinline__ void stage(unsigned staging, const float (&d)[kValues
   });
 }
 
+// A load of what no thread of the kernel writes before it is read, which the compiler does not move to
+// where it is used.
+__device__ __forceinline__ uint4 load_now(const void* from) {
+  uint4 x;
+  asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
+               : "l"(from));
+  return x;
+}
+
 // Rows of an operand that follows the result: 16 bytes a lane as rows are stored, in columns that are
 // staged at a time, and through the staging buffer to the lanes that finish them. Two elements that a
 // lane has accumulators of are half a sector.
@@ -304,7 +314,7 @@ struct RowOperand {
         const Rows of = row.of(at / kPerRow);
         loaded[i] = four_words(0);
         if (of.has_column(column, out_channels)) {
-          loaded[i] = __ldg(reinterpret_cast<const uint4*>(from + of.offset + column));
+          loaded[i] = load_now(from + of.offset + column);
         }
       }
     }
