@@ -106,6 +106,11 @@ def _tail(u: Any) -> Any:
     return mpmath.erfc(a / mpmath.sqrt(2)) / 2 * mpmath.exp(a * a / 2)
 
 
+def _gelu_tail(a: Any) -> Any:
+    """What gelu has of `a` below zero."""
+    return a * mpmath.erfc(a / mpmath.sqrt(2)) / 2
+
+
 def _erf_ratio(t: Any) -> Any:
     return mpmath.erf(mpmath.sqrt(t)) / mpmath.sqrt(t)
 
@@ -136,6 +141,9 @@ FITS = (
     Fit("ERF_NEAR", lambda t: _erf_ratio(t) - 1, _erf_ratio, 1e-12, 1.0, 6),
     Fit("ERF_FAR", lambda a: mpmath.log(mpmath.erfc(a), 2),
         lambda a: mpmath.erf(a) / mpmath.erfc(a), 1.0, 3.95, 6),
+    Fit("EXP2_TO_BF16", _exp2_rest, lambda r: mpmath.power(2, r) / r, -0.5, 0.5, 2),
+    Fit("GELU_TO_BF16", lambda a: mpmath.log(_gelu_tail(a) / a, 2),
+        lambda a: max(ONE, mpmath.mpf(2)**-18 / _gelu_tail(a)), 1e-12, 9.0, 5),
     Fit("GELU_TAIL", lambda u: _tail(u) / u, lambda u: _tail(u) / u, 0.214, 1.0, 9),
     Fit("GELU_SLOPE", _tail_slope, _tail_slope, 0.214, 1.0, 1),
     Fit("LOG2", _log2_ratio, lambda s: ONE, 1e-12, 0.02944, 5, (), True),

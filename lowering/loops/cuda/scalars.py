@@ -18,13 +18,13 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     VectorType,
-    bf16,
-    f16,
     f32,
     i1,
 )
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import PassFailedException
+
+from convir.analysis.rounding import is_rounded_to
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Set
@@ -154,27 +154,12 @@ def function_of(op: Operation) -> Function | None:
     if not isinstance(op, arith.DivfOp | arith.AddfOp) or scalar_type(op.results[0]) != f32:
         return None
     if isinstance(op, arith.DivfOp):
-        exponential = _added_to_one(op.rhs)
-        if not _is_one(op.lhs) or exponential is None or not _is(exponential, "math.exp"):
-            return None
-        if _is_rounded_to_16_bits(op.result):
-            return Function("logistic_to_16_bits", exponential.owner.operands[0])
-        return Function("inverse_from_one", op.rhs)
-    other = _added_to_one(op.result)
-    if other is None or not isinstance(other.owner, Operation) or not _is(other, "math.erf"):
-        return None
-    return Function("one_plus_erf", other.owner.operands[0])
-
-
-def _is_rounded_to_16_bits(value: SSAValue) -> bool:
-    """Whether numbers of 16 bits are all that is left of a value, or of its products."""
-
-    def is_rounded(user: Operation) -> bool:
-        if isinstance(user, arith.MulfOp):
-            return _is_rounded_to_16_bits(user.result)
-        return isinstance(user, arith.TruncFOp) and scalar_type(user.result) in (f16, bf16)
-
-    return all(is_rounded(use.operation) for use in value.uses)
+        x = _operand_of(_added_to_one(op.rhs), "math.exp") if _is_one(op.lhs) else None
+        if x is not None and is_rounded_to(op.result, (Float16Type, BFloat16Type)):
+            return Function("logistic_to_16_bits", x)
+        return None if x is None else Function("inverse_from_one", op.rhs)
+    z = _operand_of(_added_to_one(op.result), "math.erf")
+    return None if z is None else Function("one_plus_erf", z)
 
 
 def _added_to_one(value: SSAValue) -> SSAValue | None:
@@ -187,8 +172,10 @@ def _added_to_one(value: SSAValue) -> SSAValue | None:
     return op.lhs if _is_one(op.rhs) else None
 
 
-def _is(value: SSAValue, name: str) -> bool:
-    return isinstance(value.owner, Operation) and value.owner.name == name
+def _operand_of(value: SSAValue | None, name: str) -> SSAValue | None:
+    """The operand of the op `name` that gives a value."""
+    owner = None if value is None else value.owner
+    return owner.operands[0] if isinstance(owner, Operation) and owner.name == name else None
 
 
 def _is_one(value: SSAValue) -> bool:

@@ -243,7 +243,7 @@ class VectorEvaluator(Evaluator):
         return operand
 
     def _on_vectors(self, op: Operation) -> SSAValue:
-        """Emit `op` on as many lanes as the widest of its operands has."""
+        """Emit `op`, which is in no block, on as many lanes as the widest of its operands has."""
         if not any(isinstance(operand.type, VectorType) for operand in op.operands):
             return self.emit(op)
         size = len(self.lane.active)
@@ -253,6 +253,7 @@ class VectorEvaluator(Evaluator):
             properties=op.properties,
             attributes=op.attributes,
         )
+        op.erase()
         return self.emit(wide)
 
     def _load(self, buffer: SSAValue, position: Index) -> SSAValue:

@@ -1,7 +1,8 @@
 """Activations that scalar ops spell: each is one function, which keeps what its parts would lose.
 
     x / (1 + exp(-x))                        silu
-    x · (1 + erf(x / sqrt 2)) / 2            gelu, whose parts lose all of a small result
+    x · (1 + erf(x / sqrt 2)) / 2            gelu, whose parts lose all of a small result; a
+                                             function of its own where a bf16 is kept of it
     x · (1 + tanh(sqrt(2/π) · (…))) / 2      gelu_tanh
     x · tanh(softplus(x))                    mish
     max(x, 0) + log1p(exp(-|x|))             softplus
@@ -16,8 +17,10 @@ from math import pi, sqrt
 from typing import TYPE_CHECKING
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import FloatAttr, f32
+from xdsl.dialects.builtin import BFloat16Type, FloatAttr, f32
 from xdsl.ir import Operation, SSAValue
+
+from convir.analysis.rounding import is_rounded_to
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,7 +65,8 @@ def _product(op: Operation) -> tuple[str, SSAValue] | None:
         if scale == 1 and _softplus_of(_of(gate, "math.tanh")) is x:
             return "mish", x
         if scale == 0.5 and _is_scaled(_of(_one_plus(gate), "math.erf"), x, sqrt(0.5)):
-            return "gelu", x
+            is_short = is_rounded_to(op.results[0], (BFloat16Type,))
+            return "gelu_to_bf16" if is_short else "gelu", x
         if scale == 0.5 and _is_curved(_of(_one_plus(gate), "math.tanh"), x):
             return "gelu_tanh", x
     return None

@@ -3,6 +3,7 @@
 erf    x + x · P(x²) for |x| < 1, and beyond 1 - 2^Q(|x|)
 gelu   x · h or x · (1 - h) with h = erfc(|x| / sqrt 2) / 2 = 2^(-x² · log2 e / 2) · P(u) at
        u = 1 / (1 + 0.3 · |x|), in f64: neither loses what small values of h have
+       to bf16: h = 2^R(|x|), relative to 2^-12, or to 2^-30 of 1 where gelu is small
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 from convir.lowering.kernels.host.vector_functions.exponential import (
     EXP_PARTS_SHIFT,
     exp2_between,
+    exp2_to_bf16,
     parts_of_half,
 )
 from convir.lowering.kernels.host.vector_functions.term import polynomial
@@ -36,10 +38,16 @@ _GELU_TAIL = (
     0.08285646885633469, 0.019525514915585518, 0.020523764193058014, 0.0574009008705616,
     -0.06516777724027634, 0.01700584404170513,
 )  # fmt: skip
+_GELU_TO_BF16 = (
+    -1.000213861465454, -1.1479672193527222, -0.4665662348270416, -0.04654252529144287,
+    0.005355844274163246, -0.0002752061700448394,
+)  # fmt: skip
 _ERF_SPLIT, _ERF_END = 1.0, 3.95
 """Beyond the end, erf is 1 in f32."""
 _GELU_END = 14.6
 """Beyond, gelu is x or 0 in f32."""
+_GELU_TO_BF16_END = 12.292
+"""There R is -127, a power of 2 that comes out as 0."""
 _UPPER_HALF = -4096
 """The sign, the exponent, and 12 bits of the mantissa."""
 
@@ -66,3 +74,10 @@ def gelu(x: Term) -> Term:
     tail = magnitude * u * polynomial(u, _GELU_TAIL)
     tail = tail.times_plus(near, tail) * power
     return tail.times_plus(-(2.0**-EXP_PARTS_SHIFT), x.at_least(0.0)).with_sign_of(x)
+
+
+def gelu_to_bf16(x: Term) -> Term:
+    """The same, of which a bf16 is kept."""
+    magnitude = x.magnitude().at_most(_GELU_TO_BF16_END)
+    half = exp2_to_bf16(polynomial(magnitude, _GELU_TO_BF16))
+    return (-magnitude).times_plus(half, x.at_least(0.0)).with_sign_of(x)

@@ -31,6 +31,7 @@ _EXP2 = (
     0.6931471824645996, 0.24022594094276428, 0.055503662675619125, 0.009625445120036602,
     0.0013387927319854498, 0.0001333249529125169,
 )  # fmt: skip
+_EXP2_TO_BF16 = (0.6932829022407532, 0.24221110343933105, 0.05500930920243263)
 _EXP2_WIDE = (
     0.6931472028550367, 0.24022647913629086, 0.05550332471179226, 0.009618437357993262,
     0.0013398874397662019, 0.00015353361777757665,
@@ -170,11 +171,20 @@ def _plus_exp(one: Term, x: Term, rounder: Term) -> Term:
 
 def exp2_between(x: Term) -> Term:
     """2 to the power of an f32 of which 2^x is a normal number, relative to 1."""
+    return _exp2(x, _EXP2)
+
+
+def exp2_to_bf16(x: Term) -> Term:
+    """The same to 2^-13 of the result; 0 for a power that is -127, rounded."""
+    return _exp2(x, _EXP2_TO_BF16)
+
+
+def _exp2(x: Term, coefficients: tuple[float, ...]) -> Term:
     rounder = x.number(_ROUNDER + _BIAS)
     shifted = x + rounder
     rest = x - (shifted - rounder)
     power = (shifted.bits() << _MANTISSA).floats()
-    return power * rest.times_plus(polynomial(rest, _EXP2), 1.0)
+    return power * rest.times_plus(polynomial(rest, coefficients), 1.0)
 
 
 def exp2_wide(x: Term) -> Term:

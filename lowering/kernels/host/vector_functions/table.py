@@ -30,6 +30,7 @@ FUNCTIONS: Mapping[str, Callable[..., Term]] = {
     "math.sin": trigonometry.sin,
     "math.tanh": exponential.tanh,
     "gelu": error_function.gelu,
+    "gelu_to_bf16": error_function.gelu_to_bf16,
     "gelu_tanh": exponential.gelu_tanh,
     "mish": exponential.mish,
     "sigmoid": exponential.sigmoid,

@@ -242,3 +242,18 @@ def test_epilogues_know_whether_they_only_round(
     assert isinstance(found, ContractionProblem)
     assert found.epilogue.rounds_only == rounds_only
     assert found.epilogue.zero_fills_are_zero_sums == zero_fills_are_zero_sums
+
+
+def test_a_logistic_function_that_is_stored_as_it_is() -> None:
+    """All bits of it are kept, though no op rounds it to less than f32."""
+    steps = """    %one = arith.constant 1.0 : f32
+    %n = arith.negf %a : f32
+    %x2 = math.exp %n : f32
+    %d = arith.addf %x2, %one : f32
+    %2 = arith.divf %one, %d : f32
+"""
+    text = CHAIN.replace("    %2 = arith.addf %a, %c : f32\n", steps)
+    (callee,) = kernels_in(read_module(text.replace("TYPE", "48xf32").replace("MAP", "n")))
+    found = read_problem(callee)
+    assert isinstance(found, ContractionProblem)
+    assert "convir::inverse_from_one(" in found.epilogue.body

@@ -92,6 +92,23 @@ def test_found(name: str) -> None:
 
 
 @pytest.mark.fast
+@pytest.mark.parametrize(
+    ("rest", "name"),
+    [
+        ("%t = arith.truncf %y : f32 to bf16", "gelu_to_bf16"),
+        ("%p2 = arith.mulf %y, %third : f32\n%t = arith.truncf %p2 : f32 to bf16", "gelu_to_bf16"),
+        ("%t = arith.truncf %y : f32 to f16", "gelu"),
+        ("%p2 = arith.addf %y, %third : f32\n%t = arith.truncf %p2 : f32 to bf16", "gelu"),
+    ],
+)
+def test_of_which_a_bf16_is_kept(rest: str, name: str) -> None:
+    text = f"func.func @f(%x: f32) {{\n{scalars(SPELLED['gelu'])}\n{rest}\nfunc.return\n}}"
+    (function,) = Parser(new_context(), text).parse_module().ops
+    found = [activation(op) for op in function.regions[0].block.ops]
+    assert [each[0] for each in found if each is not None] == [name]
+
+
+@pytest.mark.fast
 @pytest.mark.parametrize("why", sorted(NONE))
 def test_not_found(why: str) -> None:
     assert of_last_op(NONE[why]) is None

@@ -57,6 +57,21 @@ def test_powers(cpu: str) -> None:
     assert off[worst] <= ALLOWED, (base[worst], exponent[worst])
 
 
+@pytest.mark.parametrize("cpu", [HOST, X86_64_V3, X86_64])
+def test_gelu_of_which_a_bf16_is_kept(cpu: str) -> None:
+    """Infinities, NaN and the signs of zeros included."""
+    x = spread()
+    found, exact = computed("gelu_to_bf16", cpu)(x), EXACT["gelu"](x)
+    kept = np.isfinite(exact) & (np.abs(exact) < 1e38)
+    error = np.abs(found[kept] - exact[kept])
+    assert (error <= 2.0**-11.5 * np.abs(exact[kept]) + 2.0**-30).all()
+    assert np.array_equal(np.isnan(found), np.isnan(exact))
+    ends = np.array([0, -0.0, np.inf, -np.inf, -13, -1e30, 1e30, 1] * 2, np.float32)
+    found = computed("gelu_to_bf16", cpu)(ends)
+    assert found[:7].tolist() == [0, 0, np.inf, 0, 0, 0, np.float32(1e30)]
+    assert np.array_equal(np.signbit(found), np.signbit(ends))
+
+
 @pytest.mark.fast
 def test_every_function_is_tried() -> None:
-    assert set(EXACT) | {"math.powf"} == set(FUNCTIONS)
+    assert set(EXACT) | {"math.powf", "gelu_to_bf16"} == set(FUNCTIONS)
