@@ -20,6 +20,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import torch
+from dependent_launches import replay_us
 from torch import nn
 
 from convir.api.sources import source_of
@@ -46,8 +47,6 @@ if TYPE_CHECKING:
 IMAGES = 32
 CALLS = 4
 """Of a replay."""
-BUSY_CYCLES = 200_000
-"""The GPU is busy for so long until a replay is enqueued."""
 FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": torch.relu,
     "silu": nn.functional.silu,
@@ -133,16 +132,10 @@ def measured(programs: dict[str, Program], rounds: int) -> dict[str, float]:
     device: Any = find_device("cuda")
     made = {name: Executable(device.load(program)) for name, program in programs.items()}
     graphs = {name: executable.graph(CALLS) for name, executable in made.items()}
-    first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     times: dict[str, list[float]] = {name: [] for name in graphs}
     for _ in range(rounds):
         for name, graph in graphs.items():
-            _cuda._sleep(BUSY_CYCLES)
-            first.record()
-            graph.replay(stream=torch.cuda.current_stream().cuda_stream)
-            last.record()
-            last.synchronize()
-            times[name].append(1e3 * first.elapsed_time(last) / CALLS)
+            times[name].append(replay_us(graph) / CALLS)
     return {name: round(median(each), 2) for name, each in times.items()}
 
 

@@ -34,6 +34,7 @@
 #include "ptx/wgmma.cuh"
 #include "reduce/split_shares.cuh"
 #include "schedule/wgmma_schedule.cuh"
+#include "sm90_implicit_gemm/tile_rows.cuh"
 
 namespace convir::wgmma {
 
@@ -41,8 +42,6 @@ constexpr int kConsumers = 2;    // warpgroups that multiply
 constexpr int kThreads = (1 + kConsumers) * kWarpgroupThreads;
 constexpr int kFillBarrier = kConsumers + 1;  // of the warps that fill zero-filled outputs
 constexpr int kSplitBarrier = kFillBarrier + 1;  // of a warpgroup, and of the next one behind it
-constexpr int kConsumerRegisters = 232;
-constexpr int kOtherRegisters = 56;  // of a consumer, beside accumulators and rows of an operand
 
 // How the two warpgroups share tiles: half of the rows of every tile each, or every other tile
 // each, so that one stores while the other multiplies.
@@ -252,6 +251,7 @@ struct Kernel {
   }
 
   using Accumulators = float[Config::kWarpgroupTiles][kBlockN / 2];
+  using TileRows = wgmma::TileRows<Problem, Config>;
 
   // Two warpgroups: multiply the stages of their tiles, and store.
   __device__ __forceinline__ void consume(int consumer, Output* c, const Pointers& operands,
@@ -321,45 +321,6 @@ struct Kernel {
     named_arrive(kConsumers - consumer, kConsumers * kWarpgroupThreads);
   }
 
-  // Rows of an operand for all parts of a warp's rows of a tile, each the columns that are staged at
-  // a time. Loads begin before the tile is multiplied, as many parts ahead as registers are free.
-  struct TileRows {
-    using Part = RowOperand<Problem, Config::kStoreChannels, staged_lines<Problem>() == 0>;
-    static constexpr bool kAreLoaded = Part::kIsLoaded && kSplits == 1;
-    static constexpr int kOfRow = kBlockN / Config::kStoreChannels;
-    static constexpr int kParts = kAreLoaded ? Config::kWarpgroupTiles * kOfRow : 1;
-    static constexpr int kFree =
-        kConsumerRegisters - kOtherRegisters - Config::kWarpgroupTiles * kBlockN / 2;
-    static constexpr int kMost = kFree / (4 * Part::kLoads) < 2 ? 2 : kFree / (4 * Part::kLoads);
-    static constexpr int kAhead = kMost < kParts ? kMost : kParts;
-
-    Row<Problem> row[Config::kWarpgroupTiles];
-    Part part[kAhead];
-    int n;
-
-    __device__ __forceinline__ void begin(const Phase& phase, int images, int m, int first_column,
-                                          const Pointers& operands) {
-      n = first_column;
-      static_for<Config::kWarpgroupTiles>([&](auto j) {
-        row[j.value] = row_at<Problem>(phase, images, m + j.value * 64 + threadIdx.x % kWarpRows);
-      });
-      static_for<kAhead>([&](auto i) { load<i.value>(operands); });
-    }
-    // Part i is staged, and one further ahead is loaded.
-    template <int i>
-    __device__ __forceinline__ void put(unsigned to, const Pointers& operands) {
-      part[i % kAhead].put(to);
-      if constexpr (i + kAhead < kParts) load<i + kAhead>(operands);
-    }
-
-   private:
-    template <int i>
-    __device__ __forceinline__ void load(const Pointers& operands) {
-      const Columns columns(n, i % kOfRow * Config::kStoreChannels);
-      part[i % kAhead].load(operands, row[i / kOfRow], columns.shift, columns.out_channels);
-    }
-  };
-
   // Rows j * 64 of a warpgroup's tile. Boxes of C are stored by the map `planes`, if threads store
   // none.
   template <int j>
@@ -384,27 +345,6 @@ struct Kernel {
     }
   }
 
-  // Columns that are staged at a time, from n + first on: where they begin in a row of C, with which
-  // channel, and how many there are.
-  struct Columns {
-    int out_channels;
-    long long shift;
-    int channel;
-
-    __device__ __forceinline__ Columns(int n, int first)
-        : out_channels(min(Config::kStoreChannels, Problem::kOutChannels - n - first)),
-          shift((n + first) * Problem::kChannelStride),
-          channel(n + first) {
-      if constexpr (Problem::kPieces > 1) {
-        const int piece = (n + first) / Problem::kPieceChannels;
-        channel -= piece * Problem::kPieceChannels;
-        if (out_channels > 0) {
-          shift = Problem::piece(piece).offset + channel * Problem::kChannelStride;
-        }
-      }
-    }
-  };
-
   // Columns n + first and those behind it; d begins with column n. With kHasRows rows of an operand
   // are staged.
   template <bool kHasRows, int kValues, class Finisher>
@@ -413,7 +353,7 @@ struct Kernel {
                                                        const Row<Problem>& row, unsigned to,
                                                        Output* c, const hopper::TensorMap* planes) {
     constexpr int kOutChannels = Config::kStoreChannels;
-    const Columns columns(n, first);
+    const StoredColumns<Problem, kOutChannels> columns(n, first);
     const int channel = columns.channel, out_channels = columns.out_channels;
     Output* at = c + columns.shift;
     finish.find.begin(columns.shift, channel, out_channels);
