@@ -73,10 +73,13 @@ struct GroupedPlanes {
 #pragma unroll
           for (int e = 0; e < 2; ++e) {
             const int d = depth % kInOctets * kChunk + lane % 4 * 2 + e;
-            const int real = d / kRealIn;
+            // Without remainders where there are none to take: these places are then constants
+            // from one address.
+            const int real = P::packed > 1 ? d / kRealIn : 0;
             if (P::packed > 1 && n / kRealOut != real) continue;
+            const int c = P::packed > 1 ? d % kRealIn : d, k = P::packed > 1 ? n % kRealOut : n;
             const T* from = b + (static_cast<long long>(group) * P::packed + real) * P::b_group +
-                            d % kRealIn * P::b_in_channel + n % kRealOut * P::b_out_channel + kTap;
+                            c * P::b_in_channel + k * P::b_out_channel + kTap;
             word |= static_cast<unsigned>(*reinterpret_cast<const unsigned short*>(from))
                     << (16 * e);
           }
