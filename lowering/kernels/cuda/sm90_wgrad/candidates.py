@@ -72,8 +72,8 @@ def ranked(
 
 def spills(problem: WgradProblem, config: Sm90WgradConfig) -> bool:
     """Whether a tile's accumulators leave too few registers to put its splits together, as seen of
-    ptxas: those of a tree, and shares of numbers of splits for which loops are unrolled; of
-    contiguous pixels also those that one block adds, and a cluster of two."""
+    ptxas: those of a tree, two that one block adds, and shares of numbers of splits for which loops
+    are unrolled; of contiguous pixels also more that one block adds, and a cluster of two."""
     sums, partition = config.block_m * config.block_n, config.partition
     if problem.planes is not None and partition.kind == SPLIT_K and sums >= _MANY_SUMS:
         if partition.reduction != "reduce-scatter":
@@ -81,9 +81,9 @@ def spills(problem: WgradProblem, config: Sm90WgradConfig) -> bool:
         return partition.splits in _UNROLLED_PARTS or config.cluster == 2
     if config.block_m * config.block_n < _ALL_SUMS or config.partition.kind != SPLIT_K:
         return False
-    if config.partition.reduction == "tree":
-        return config.block_m > config.block_n
     splits = config.partition.splits
+    if config.partition.reduction == "tree" or (config.partition.reduction, splits) == ("linear", 2):
+        return config.block_m > config.block_n
     return config.partition.reduction == "reduce-scatter" and splits in _UNROLLED_PARTS
 
 
