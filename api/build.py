@@ -188,12 +188,8 @@ class Build:
             DiagnosticError: the source is not valid IR, or uses what the device cannot run.
             PassFailedException: likewise.
         """
-        passes: tuple[ModulePass, ...] = self.passes
         entry = self._dynamic_entry()
-        if shapes is None and entry is not None:
-            shapes = [tensor_spec(declared).shape for declared in entry.function_type.inputs]
-        if shapes is not None:
-            passes = (BindSizesPass(tuple(map(spelled, shapes)), self.function), *passes)
+        passes = self._bound_passes(entry, shapes)
         lowering = lowering_passes(
             self.device.kind, self.workspace_bytes, self.device.gpu, private_records()
         )
@@ -222,9 +218,21 @@ class Build:
             self._require_memory(program)
         return program
 
-    def tunable(self) -> Tunable:
-        """The function, whose sizes are known, with its kernels selected for a GPU, and the configs
-        that each may have.
+    def _bound_passes(
+        self, entry: FuncOp | None, shapes: Sequence[Sequence[int]] | None
+    ) -> tuple[ModulePass, ...]:
+        """What runs before the lowering for arguments of `shapes`; `entry` leaves sizes open."""
+        if shapes is None and entry is not None:
+            shapes = [tensor_spec(declared).shape for declared in entry.function_type.inputs]
+        if shapes is None:
+            return self.passes
+        return BindSizesPass(tuple(map(spelled, shapes)), self.function), *self.passes
+
+    def tunable(self, shapes: Sequence[Sequence[int]] | None = None) -> Tunable:
+        """The function with its kernels selected for a GPU, and the configs that each may have.
+
+        Args:
+            shapes: as `program` takes them.
 
         Raises:
             DiagnosticError: the source is not valid IR.
@@ -233,7 +241,8 @@ class Build:
         from convir.lowering.selection.tune import tunable  # noqa: PLC0415  (few ask for it)
 
         module = self.copy()
-        apply_passes(new_context(), module, self.passes, verify_each=False)
+        passes = self._bound_passes(self._dynamic_entry(), shapes)
+        apply_passes(new_context(), module, passes, verify_each=False)
         self.source.settle()
         return tunable(module, self.device.gpu)
 

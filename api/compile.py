@@ -35,7 +35,7 @@ from convir.runtime.cache.program_cache import (
 )
 from convir.runtime.cache.program_entry import ModelFiles, Signature
 from convir.runtime.compile_error import CompileError
-from convir.runtime.devices import find_device
+from convir.runtime.devices import CUDA, find_device
 from convir.runtime.dynamic import CAPACITY, DynamicExecutable
 from convir.runtime.executable import Executable
 from convir.runtime.program import adopt_configs
@@ -81,6 +81,7 @@ def compile(
     example_inputs: Sequence[Any] | None = None,
     size: float = 1.0,
     allow_tf32: bool = False,
+    autotune: bool = False,
     progress: bool | Callable[[str], None] = False,
 ) -> Executable:
     """Compile one function on tensors to an executable.
@@ -114,6 +115,9 @@ def compile(
         size: which of the models that a .nam file contains, from 0 (the smallest) to 1.
         allow_tf32: whether a GPU may round what it multiplies in f32 to TF32 (10 bits of mantissa),
             as the pass `allow-tf32` says.
+        autotune: whether the likely configs of the program's kernels are measured on the GPU first,
+            which takes seconds; the times are kept as tuning records of this machine. On the host
+            it changes nothing.
         progress: whether a line on standard error, where that is a terminal, says how far a
             compilation is that takes longer than two seconds; or what is called with each step, a
             text such as `kernels, 3 of 50`. Nothing is said of a program from the cache.
@@ -139,6 +143,7 @@ def compile(
     check_values(values)
     check_fraction("size", size)
     check_type("allow_tf32", allow_tf32, bool, "True or False")
+    check_type("autotune", autotune, bool, "True or False")
     job = Job(
         source_of(source, shapes, size, values, example_inputs),
         function,
@@ -148,6 +153,7 @@ def compile(
         threads,
         allow_tf32,
         progress,
+        autotune,
     )
     try:
         compiled = job.compile()
@@ -243,6 +249,7 @@ class Job:
     allow_tf32: bool = False
     progress: bool | Callable[[str], None] = False
     """As `convir.compile` takes it."""
+    autotune: bool = False
 
     def compile(self) -> Executable | Signature:
         """The executable, or what calls have to bind first."""
@@ -387,6 +394,9 @@ class Job:
             plan = self._build.signature() if shapes is None else None
             program = None
             if plan is None:
+                if self.autotune and self.device.kind == CUDA:
+                    self._tune(shapes, tell)
+                    key = self._key(shapes)  # There are other records now.
                 with early_kernels(self.device) as early:
                     program = self._build.program(shapes, early)
                     tell("kernels")
@@ -396,6 +406,15 @@ class Job:
         if key is not None:
             store_program(key, plan)
         return program, plan
+
+    def _tune(self, shapes: Sequence[Sequence[int]] | None, tell: Callable[[str], None]) -> None:
+        from convir.api.autotune import autotune  # noqa: PLC0415  (brings the whole compiler along)
+
+        autotune(
+            self._build.tunable(shapes),
+            self.device,
+            lambda done, count: tell(f"measured kernels, {done} of {count}"),
+        )
 
     def _executable(self, plan: HostPlan | CudaPlan, program: Callable[[], Program]) -> Executable:
         return Executable(load_plan(self.device, plan, program, self.threads))
@@ -407,7 +426,13 @@ class Job:
             return None
         machine = made_for(self.device)
         question = Question(
-            content, self.function, pipeline, self.workspace_bytes, self.allow_tf32, machine
+            content,
+            self.function,
+            pipeline,
+            self.workspace_bytes,
+            self.allow_tf32,
+            machine,
+            self.autotune,
         )
         return question.key(shapes)
 

@@ -14,8 +14,7 @@ import torch
 
 from convir.pytorch.comparisons.known import is_faster
 from convir.pytorch.compile.compilation import gpu_index
-from convir.runtime.cache.locks import held
-from convir.runtime.cache.object_cache import cache_folder
+from convir.runtime.cuda.measuring import alone_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -139,8 +138,7 @@ def _alone(signature: Signature) -> AbstractContextManager[None]:
     """While no other process measures on the GPU of a signature; processors are many."""
     if signature.device == "host":
         return nullcontext()
-    properties: Any = _cuda.get_device_properties(gpu_index(signature))
-    return held(cache_folder() / "measuring" / f"{properties.uuid}.lock")
+    return alone_on(gpu_index(signature))
 
 
 def host_seconds(call: Callable[[], Any]) -> float:

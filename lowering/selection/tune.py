@@ -5,20 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Region
 from xdsl.passes import PassPipeline
 
 from convir.analysis.refusal import Refusal
 from convir.dialects.context import new_context
+from convir.dialects.conv.constant import ConstantOp
 from convir.dialects.diagnostics import verify
 from convir.dialects.kernel import ops as kernel
 from convir.lowering.implementations import CUDA, HOST, attach_config
 from convir.lowering.pipeline import lowering_passes
+from convir.lowering.regions.op_groups import ALIASES
 from convir.lowering.regions.outline_kernels import outlined
 from convir.lowering.selection.candidates import candidates_for, machine_for
 from convir.lowering.stages import STAGES
 
 if TYPE_CHECKING:
-    from xdsl.dialects.builtin import ModuleOp
+    from xdsl.ir import SSAValue
     from xdsl.passes import ModulePass
 
     from convir.lowering.kernels.target import Target
@@ -27,6 +32,7 @@ if TYPE_CHECKING:
     from convir.lowering.selection.records.record import Machine
 
 _SELECTED = STAGES.index("selected") + 1
+_OUTLINED = STAGES.index("outlined") + 1
 
 
 @dataclass(frozen=True)
@@ -66,6 +72,49 @@ class Tunable:
         PassPipeline(passes).apply(new_context(), module)
         verify(module)
         return module
+
+    def alone(self, tuned: TunableKernel) -> KernelAlone:
+        """`tuned` as a program of its own."""
+        function, captures = outlined(_regions(self.module)[tuned.regions[0]], "kernel")
+        types = function.function_type
+        body = Block(arg_types=types.inputs.data)
+        call = kernel.CallOp("kernel", list(body.args), types.outputs.data)
+        body.add_ops([call, func.ReturnOp(*call.res)])
+        main = func.FuncOp("main", (types.inputs.data, types.outputs.data), Region(body))
+        computed = tuple(map(_is_computed, captures))
+        return KernelAlone(ModuleOp([function, main]), self.gpu, computed)
+
+
+@dataclass(frozen=True)
+class KernelAlone:
+    """A kernel that a function, `main`, calls once, with what it captures in a program."""
+
+    module: ModuleOp
+    gpu: Target | None
+    computed: tuple[bool, ...]
+    """Which arguments the program computes: the others are its own, or constants."""
+
+    def lowered(self, config: str) -> ModuleOp:
+        """The rt program in which the kernel has `config`.
+
+        Raises:
+            DiagnosticError: the kernel uses what the device cannot run.
+        """
+        module = self.module.clone()
+        for function in module.ops:
+            if isinstance(function, kernel.FuncOp):
+                attach_config(function, _kind(self.gpu), config)
+        PassPipeline(_passes(self.gpu)[_OUTLINED:]).apply(new_context(), module)
+        verify(module)
+        return module
+
+
+def _is_computed(value: SSAValue) -> bool:
+    """Whether ops of a program compute a value, which is then neither an argument nor constant."""
+    owner = value.owner
+    while not isinstance(owner, Block) and owner.name in ALIASES:
+        owner = owner.operands[0].owner
+    return not isinstance(owner, Block | ConstantOp)
 
 
 def _kind(gpu: Target | None) -> str:

@@ -19,6 +19,8 @@ class Options:
     """Whether f32 may be rounded to TF32 where it is multiplied, on a GPU."""
     workspace_bytes: int | None = None
     """The most that temporaries of a piece may take; None for no limit."""
+    autotune: bool = False
+    """Whether the likely configs of kernels are measured first, as `convir.compile` takes it."""
     constants: bool = True
     """Whether parameters and buffers are constants of the program, which is compiled again where
     they are written to."""

@@ -139,6 +139,7 @@ class _Program:
             options.workspace_bytes,
             torch.get_num_threads() if device.kind == "host" else None,
             options.allow_tf32,
+            autotune=options.autotune,
         )
         self._compiling = _begun(job)
         self.is_ready = False

@@ -74,6 +74,7 @@ class Question:
     allow_tf32: bool
     machine: tuple[object, ...]
     """What code is for, and which toolchain makes it; all of it prints as it is."""
+    autotune: bool = False
 
     def key(self, shapes: Sequence[Sequence[int]] | None) -> str | None:
         """The key of the program for arguments of `shapes`, or None where nothing can be cached."""
@@ -86,7 +87,7 @@ class Question:
             return None
         asked = (_FORMAT, compiler, self.machine, self.function, self.pipeline, self.allow_tf32)
         bound = None if shapes is None else [list(s) for s in shapes]
-        rest = (self.workspace_bytes, bound, _records_state())
+        rest = (self.workspace_bytes, bound, _records_state(), self.autotune)
         return hashlib.sha256(repr((*asked, *rest)).encode() + self.source).hexdigest()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 from convir.analysis.refusal import Refusal
@@ -22,6 +23,10 @@ from convir.lowering.selection.kernel_candidates import Candidates
 from convir.lowering.selection.planar_candidates import PlanarCandidates, machine_of_cpu
 from convir.lowering.selection.tune import tunable
 from convir.passes import run
+from convir.runtime.devices import HOST, Device
+from convir.runtime.executable import Executable
+from convir.runtime.program import Launch
+from convir.runtime.read_program import read_program
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,6 +66,25 @@ def test_kernels_that_compute_the_same_are_tuned_once() -> None:
     assert [config in str(op.configs) for op in kernels].count(True) == len(kernels) - 1
     assert not any(isinstance(op, kernel.RegionOp) for op in lowered.walk())
     assert any(isinstance(op, kernel.RegionOp) for op in found.module.walk())
+
+
+def test_a_kernel_as_a_program_of_its_own() -> None:
+    found = tunable(module_of("first"), None)
+    (tuned,) = found.kernels
+    alone = found.alone(tuned)
+    assert not any(alone.computed)
+    for config in list(tuned.candidates.launches)[:2]:
+        program = read_program(alone.lowered(config), "main")
+        (launch,) = program.calls
+        assert isinstance(launch, Launch)
+        whole = read_program(found.lowered(tuned, config), "first")
+        rng = np.random.default_rng(0)
+        operands = [rng.standard_normal(spec.shape).astype(spec.dtype) for spec in whole.inputs]
+        results: list[Any] = []
+        for each in (program, whole):
+            shaped = [x.reshape(s.shape) for x, s in zip(operands, each.inputs, strict=True)]
+            results.append(Executable(Device(HOST).load(each))(*shaped))
+        assert np.array_equal(results[0].ravel(), results[1].ravel())
 
 
 def test_tiles_of_a_planar_kernel() -> None:
