@@ -37,41 +37,43 @@ LINE_BYTES = 128
 class Constants:
     """Fitted; instructions are those of a thread, cycles those of a multiprocessor."""
 
-    unit: float = 60.04
+    unit: float = 50.72
     """Instructions of a vector that is loaded or stored: where it lies, and whether it is there."""
-    element: float = 0.6493
+    element: float = 0.5089
     """Instructions of an element that goes between a vector and a plane, two at a time."""
-    strip: float = 5.28
+    strip: float = 34.43
     """Instructions of a lane for strips beside what their rows take."""
-    row: float = 3.549
+    row: float = 11.35
     """Instructions of a lane for a row of A."""
-    tap: float = 0.5088
+    tap: float = 0.5041
     """Instructions of a lane for an element of a banded matrix."""
-    product: float = 0.9632
+    product: float = 0.806
     """Instructions of a lane for a matrix instruction or a multiply-add."""
-    mma: float = 0.829
+    mma: float = 0.7003
     """How much longer matrix instructions take than at the target's rate."""
-    shared: float = 0.5092
+    shared: float = 0.9632
     """Cycles of 128 bytes of shared memory."""
-    line: float = 1.162
+    line: float = 1.599
     """Cycles of a line of memory that a warp touches with an access."""
-    fold: float = 0.001355
+    fold: float = 8.933
     """Cycles of a warp for a filter row whose diagonals are added up."""
-    wait: float = 1016.0
+    wait: float = 1007.0
     """Cycles of a tile that its block waits: for memory, and at barriers."""
-    filters: float = 602.6
+    filters: float = 740.6
     """Cycles for a filter element that a thread brings."""
-    publish: float = 1.964
+    publish: float = 2.117
     """µs by which blocks of wgrad that add up take longer, and for each megabyte of sums."""
-    block: float = 1.3
+    add: float = 15.72
+    """Cycles in which a thread of the last block adds what another block published."""
+    block: float = 2.651
     """µs that a block waits for its planes where a multiprocessor has no other one meanwhile."""
-    halo: float = 0.4365
+    halo: float = 2.956e-05
     """The part of what the L2 cache brings again that DRAM's time takes longer."""
-    power: float = 1.945
-    dram: float = 1.542
+    power: float = 2.097
+    dram: float = 0.965
     """A factor of the time of DRAM."""
-    dram_power: float = 2.062
-    start: float = 2.326
+    dram_power: float = 2.005
+    start: float = 0.5094
     """µs beside an empty launch."""
 
 
@@ -122,6 +124,8 @@ class Work:
     """Of a thread."""
     published: float
     """Bytes of sums, of all blocks; 0 where none are published."""
+    added: int
+    """Published sums that a thread of the last block adds."""
     again: float
     """How often A is loaded, on average, beyond once."""
     is_planar: bool
@@ -173,12 +177,13 @@ def work_of(
         if not form.is_wgrad:
             nbytes += products * col_taps * 128
     all_tiles, owners = tiles(problem, config), channel_blocks(problem, config)
-    published = 0.0
+    published, added = 0.0, 0
     if form.is_wgrad:
         count = splits(problem, config, target)
         of_block, blocks = ceil(all_tiles / count), owners * count
         if count > 1:
             published = blocks * tile.sums * 4.0
+            added = count * -(-tile.sums // (config.warps * LANES))
     else:
         of_block, blocks = 1, owners * all_tiles
     filters = form.steps(problem) * problem.taps * channels / (config.warps * LANES)
@@ -205,6 +210,7 @@ def work_of(
         else 0.0,
         filters=0.0 if form.is_wgrad else filters,
         published=published,
+        added=added,
         again=max(0.0, again - 1),
         is_planar=form.a_planar,
         type=spec.a.type,
@@ -247,7 +253,7 @@ def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
         time += k.block * work.waves
     again = k.halo * work.again * work.traffic.a / target.dram_read
     if work.published:
-        time += k.publish * (1 + work.published / 1e6)
+        time += k.publish * (1 + work.published / 1e6) + k.add * work.added / target.clock_mhz
     return launched(time + again, work.traffic, target, k)
 
 

@@ -37,24 +37,26 @@ BLOCKS = ((8, 1), (8, 2), (8, 3), (4, 6), (4, 8))
 class Constants:
     """Instructions are those of a thread."""
 
-    load: float = 24.93
+    load: float = 18.82
     """Instructions of a load: where it lies, and whether it is inside."""
     convert: float = 1.999
     """Instructions of an element of 16 bits that is read."""
-    product: float = 1.0
+    product: float = 1.455
     """Instructions of a product."""
     unit: float = 10.01
     """Instructions that find a unit."""
-    line: float = 0.5092
+    line: float = 0.5916
     """Cycles of an access of a warp, for each 128 bytes that it moves or line that it touches."""
-    wait: float = 1568.0
+    wait: float = 1252.0
     """Cycles that a unit waits for its pixels, once or for each row of its window."""
-    tail: float = 135.8
+    tail: float = 74.53
     """Cycles of a block for a sum of a team that is added up."""
-    publish: float = 0.001039
+    publish: float = 0.001001
     """µs by which blocks that add up take longer, and for each megabyte of sums."""
-    power: float = 1.775
-    dram: float = 0.9582
+    add: float = 7.691
+    """Cycles in which a thread of the last block adds what another block published."""
+    power: float = 1.315
+    dram: float = 1.2
     """A factor of the time of DRAM."""
     dram_power: float = 2.0
     start: float = 0.3003
@@ -93,6 +95,8 @@ class Work:
     """Sums of teams that a thread adds up."""
     published: float
     """Bytes of sums, of all blocks; 0 where none are published."""
+    added: int
+    """Published sums that a thread of the last block adds."""
     traffic: Traffic
 
 
@@ -119,6 +123,7 @@ def work_of(
         rounds=-(-shape.window_rows // shape.rows_at_once),
         adds=problem.taps * config.vector * 2,
         published=blocks * shape.sums * 4.0 if count > 1 else 0.0,
+        added=count * -(-shape.sums // (config.warps * WARP)),
         traffic=traffic_of(spec, epilogue),
     )
 
@@ -133,7 +138,7 @@ def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
     cycles = overlap(k.power, issue, moved, waiting) + k.tail * work.adds
     time = cycles / target.clock_mhz
     if work.published:
-        time += k.publish * (1 + work.published / 1e6)
+        time += k.publish * (1 + work.published / 1e6) + k.add * work.added / target.clock_mhz
     return launched(time, work.traffic, target, k)
 
 

@@ -41,42 +41,44 @@ if TYPE_CHECKING:
 class Constants:
     """Fitted; instructions are those of a thread."""
 
-    vector: float = 9.191
+    vector: float = 6.809
     """Instructions that address and copy a vector."""
-    through: float = 12.24
+    through: float = 12.71
     """Besides, where a vector of less than 4 bytes goes through registers."""
-    walk: float = 7.903
+    walk: float = 8.519
     """Instructions that find a place of the reduction, for each division."""
-    multiply: float = 1.238
+    multiply: float = 1.149
     """How much of the rate of `mma.sync` is not reached: a factor of its cycles."""
-    three: float = 1.12
+    three: float = 1.253
     """A factor of it for three products of TF32, beside whose splits and sums it is not reached."""
-    fma: float = 1.099
+    fma: float = 1.109
     """The same of FMA units."""
-    fma_alone: float = 1.031
+    fma_alone: float = 0.9931
     """Cycles between two of its multiply-adds, where no other warp runs."""
-    dynamic: float = 6.472
+    dynamic: float = 6.976
     """How much longer places are looked for where sizes differ from phase to phase."""
-    line: float = 0.5922
+    line: float = 0.6265
     """Cycles of a warp's access for each line of cache that it touches."""
-    sync: float = 150.0
+    sync: float = 253.6
     """Cycles of a step beside: barriers, the first fragments."""
-    depend: float = 3.064
+    depend: float = 3.093
     """Cycles from an instruction of a warp to the next, where no other warp runs."""
-    stall: float = 26.0
+    stall: float = 0.1174
     """Cycles of a step that waits for vectors which go through registers."""
-    block: float = 961.2
+    block: float = 827.3
     """Cycles of a block before its first step and behind its last one."""
-    store: float = 66.06
+    store: float = 89.17
     """Instructions for each vector of results."""
-    power: float = 2.446
+    power: float = 2.312
     """Of the resources that a step shares."""
-    dram: float = 1.293
+    dram: float = 1.317
     """A factor of the time of DRAM."""
-    dram_power: float = 2.0
-    added: float = 6.445
+    dram_power: float = 2.412
+    added: float = 6.16
     """A factor of the time for parts, written and read."""
-    start: float = 1.405
+    add: float = 671.4
+    """Cycles in which a thread adds `ADDED_AT_ONCE` parts, whose loads are in flight together."""
+    start: float = 0.9301
     """µs beside an empty launch."""
 
 
@@ -118,10 +120,14 @@ class Work:
     resident: int
     splits: int
     part_bytes: float
+    """Of the tiles of all splits, written."""
+    used: float
+    """The part of tiles that lies inside of the result: no more of them is read again."""
     traffic: Traffic
     converted: tuple[CopyWork, ...]
 
 
+ADDED_AT_ONCE = 16
 ADDED = 4
 """Additions of a thread that end three products of TF32."""
 ROUNDED, SPLIT = 1.5, 3.5
@@ -256,6 +262,7 @@ def work(
         resident=resident,
         splits=config.splits,
         part_bytes=part_bytes,
+        used=used_rows * used_columns,
         traffic=replace(traffic_of(spec, epilogue), sector_writes=sector_writes(spec)),
         converted=tuple(copy_work(copy) for copy in converted),
     )
@@ -312,7 +319,9 @@ def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
     time += target.launch + k.start
     if work.splits > 1:
         time += target.next_launch
-        time += k.added * 2 * work.part_bytes / (target.l2_rate * sms * target.clock_mhz)
+        moved = work.part_bytes * (1 + work.used)
+        time += k.added * moved / (target.l2_rate * sms * target.clock_mhz)
+        time += k.add * ceil(work.splits / ADDED_AT_ONCE) / target.clock_mhz
     time += copies_time(work.converted, target)
     return time
 

@@ -25,69 +25,69 @@ if TYPE_CHECKING:
 class Constants:
     """Fitted; µs on the clock of the target."""
 
-    multiply: float = 0.5235
+    multiply: float = 0.5284
     """A step of a tile of 256 x 128 accumulators."""
-    narrow: float = 1.831
+    narrow: float = 1.937
     """A factor of it where a multiplication has 64 columns."""
-    three: float = 3.88
+    three: float = 3.6
     """A factor of it for three products of TF32, of half as many output pixels."""
-    three_narrow: float = 1.52
+    three_narrow: float = 1.608
     """The same where such a multiplication has 64 columns, in place of `narrow`."""
-    three_wide: float = 1.18
+    three_wide: float = 1.321
     """The same of a tile of 256 columns, all of which warps that load split."""
     three_apart: float = 8.0
     """µs for a million results of f32 whose input channels are not contiguous."""
-    single: float = 6.3
+    single: float = 3.727
     """The same of results of 16 bits."""
-    wide: float = 1.122
+    wide: float = 1.112
     """A factor of the time of a tile with 256 columns for a warpgroup, for one tap."""
     wide_taps: float = 1.058
     """The same for several, which share copies of A's adjacent boxes."""
-    cold_box: float = 0.0856
+    cold_box: float = 0.08887
     """A copy of 64 channels at 64 rows of a matrix that few blocks read."""
     tiled_box: float = 0.07235
     """The same that several blocks read at a time."""
-    straddling: float = 2.019
+    straddling: float = 2.096
     """A factor of it where rows straddle cache lines."""
-    line_box: float = 0.09295
+    line_box: float = 0.0965
     """A copy of a line of contiguous pixels of 64 channels."""
-    straddling_line: float = 1.2
+    straddling_line: float = 1.134
     """A factor of it where lines straddle cache lines."""
-    pixels_box: float = 0.08959
+    pixels_box: float = 0.09301
     """A copy at 64 pixels that slide."""
     outside: float = 0.001062
     """What pixels outside of A add to the copies of pixels, as a part of them."""
-    start: float = 0.3052
+    start: float = 0.3024
     """Until the first step of a block."""
     tile: float = 0.001002
     """Between two tiles."""
-    stored: float = 7.802
+    stored: float = 3.172
     """A megabyte of a tile's accumulators."""
-    apart: float = 1.037
+    apart: float = 1.018
     """A factor of it where input channels are not contiguous in the result."""
-    staggered_store: float = 0.65
+    staggered_store: float = 1.019
     """A factor of it for whole tiles where one warpgroup stores after the other."""
     shares: float = 1.747
     """Splits meet."""
-    sliced: float = 0.5287
+    sliced: float = 0.6143
     """A megabyte of them is written and read."""
-    staggered_reduce_scatter: float = 0.6772
+    staggered_reduce_scatter: float = 1.33
     """µs that splits are added sooner where one warpgroup ends after the other."""
-    cluster: float = 1.257
+    cluster: float = 0.001267
     """Splits meet in a cluster."""
-    clustered: float = 34.21
+    clustered: float = 53.65
     """A megabyte of a block's accumulators is written by neighbours."""
-    meet: float = 2.232
+    meet: float = 2.071
     """A block waits for another."""
-    split: float = 33.13
+    split: float = 34.4
     """A megabyte of accumulators, read or written by one block."""
     scattered: float = 1.3
     """A factor of steps of blocks that read places far apart."""
     dram: float = 0.9296
     """A factor of the time of DRAM."""
-    coupled: float = 2.088
+    coupled: float = 2.381
     """How much longer DRAM takes where blocks of clusters wait for each other."""
-    dram_power: float = 4.984
+    dram_power: float = 6.012
 
 
 SPLIT_BOXES = 2
