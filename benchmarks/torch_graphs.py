@@ -2,7 +2,8 @@
 
     python benchmarks/torch_graphs.py [--device cuda] [--dtypes float16] [--batches 1,32]
         [--threads 1,2] [--peers reduce-overhead,max-autotune] [--limit SECONDS]
-        [--first-limit SECONDS] [--seconds SECONDS] [--ahead PROCESSES] [--json FILE] [NAME…]
+        [--first-limit SECONDS] [--seconds SECONDS] [--ahead PROCESSES] [--autotune]
+        [--json FILE] [NAME…]
 
 Inductor freezes parameters, cuDNN is autotuned, TF32 is off. A row has milliseconds of a call of
 each (the median, in turns on one input), seconds of the first call (the caches of Inductor and
@@ -10,7 +11,8 @@ convir on disk are empty; with `--ahead` that many processes fill them before th
 `warm_first_s` stands for `first_s`), the largest error against eager mode in f32 over the largest
 value, and the share of calls on convir. On a GPU calls lie between events, and L2 is overwritten
 before each; `gpu_ms` is the same where the GPU is busy until a call is enqueued, as in a loop that
-waits for no result, and `host_ms` what a call costs the host while the GPU is idle. A peer whose
+waits for no result, and `host_ms` what a call costs the host while the GPU is idle. With
+`--autotune` convir measures its kernels in its first call, which nothing fills ahead. A peer whose
 first call takes longer than `--first-limit` is left out of its row; after `--limit` no further row
 begins. The JSON file is written after each row.
 """
@@ -57,12 +59,12 @@ BUSY_CYCLES = 4_000_000
 """Of a GPU, in which a call is enqueued."""
 
 
-def compiled_with(peer: str, model: Any) -> Any:
-    """The model as a peer runs it."""
+def compiled_with(peer: str, model: Any, *, autotune: bool = False) -> Any:
+    """The model as a peer runs it; whether convir measures its kernels."""
     if peer == EAGER:
         return model
     if peer == OURS:
-        return cast("Any", torch).compile(model, backend=OURS)
+        return cast("Any", torch).compile(model, backend=OURS, options={"autotune": autotune})
     return cast("Any", torch).compile(model, mode=peer)
 
 
@@ -170,9 +172,16 @@ def fill_ahead(cases: Sequence[Case], peers: list[str], processes: int) -> None:
 
 
 def measured(
-    case: Case, peers: list[str], seconds: float, first_seconds: float, *, filled: bool
+    case: Case,
+    peers: list[str],
+    seconds: float,
+    first_seconds: float,
+    *,
+    filled: bool,
+    autotune: bool,
 ) -> dict[str, Any]:
-    """The row of one network, with caches that are filled or empty."""
+    """The row of one network, with caches that are filled or empty; whether convir measures its
+    kernels."""
     first = "warm_first_s" if filled else "first_s"
     torch.set_num_threads(case.threads)
     exact_model, exact_x = prepared(case.name, case.batch, case.device, torch.float32)
@@ -188,7 +197,7 @@ def measured(
             try:
                 with nullcontext() if filled else empty_caches(), at_most(first_seconds):
                     start = time.perf_counter()
-                    function = compiled_with(peer, model)
+                    function = compiled_with(peer, model, autotune=autotune)
                     got = function(x)
                     finish(case.device)
                     row[f"{peer}_{first}"] = round(time.perf_counter() - start, 2)
@@ -309,6 +318,7 @@ def main() -> int:
     parser.add_argument("--first-limit", type=float, default=120, help="seconds of a first call")
     parser.add_argument("--seconds", type=float, default=1, help="of timed calls of each")
     parser.add_argument("--ahead", type=int, metavar="PROCESSES", help="fill the caches before")
+    parser.add_argument("--autotune", action="store_true", help="convir measures its kernels")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     unknown = [name for name in options.names if name not in NETWORKS]
@@ -329,13 +339,19 @@ def main() -> int:
     asked = cases(options)
     end = time.perf_counter() + options.limit
     if options.ahead:
-        fill_ahead(asked, peers, options.ahead)
+        filled = [peer for peer in peers if peer != OURS or not options.autotune]
+        fill_ahead(asked, filled, options.ahead)
     for case in asked:
         if time.perf_counter() > end:
             print(f"no time is left for {case} and what follows")
             break
         row = measured(
-            case, peers, options.seconds, options.first_limit, filled=bool(options.ahead)
+            case,
+            peers,
+            options.seconds,
+            options.first_limit,
+            filled=bool(options.ahead),
+            autotune=options.autotune,
         )
         rows.append(row)
         print(f"{case}: {said(row, peers)}", flush=True)
