@@ -168,19 +168,27 @@ class RowKernel:
         all_taps = cuts.tap_block >= self._most_taps
         return all_taps and cuts.in_channel_block >= self.spec.in_channels
 
-    def _ahead(
-        self, f: Function, panels: tuple[Value, Value, Value], block: _Block, bytes_: Operand
-    ) -> tuple[Value, Value]:
-        """From a block of a panel to the one that comes next.
+    def _asking(
+        self,
+        f: Function,
+        panels: tuple[Value, Value, Value],
+        block: _Block,
+        bytes_: Operand,
+        tiles: Value,
+    ) -> tuple[Value, Value, Value]:
+        """What tiles ask for: of each tap of a block, the same tap of the one that comes next.
 
         Args:
             f: the function.
             panels: the number of the panel, the first one of the item, and the end of them.
             block: the block.
             bytes_: between two panels.
+            tiles: how many of them share the lines of a tap.
 
         Returns:
-            The bytes, and whether one comes next.
+            The bytes to the place of the first tile, less those of the input channels before the
+            block; the bytes from one input channel to the next; the bytes from one tile to the
+            next. All are 0 if no block comes next.
         """
         cuts, size = self.cuts, self.lanes.bytes
         number, first, last = panels
@@ -196,7 +204,12 @@ class RowKernel:
         wrapped = f.add(f.mul(f.sub(first, number), bytes_), wrapped, "next.block")
         ahead = f.select(within, f.mul(1, bytes_), wrapped, "ahead")
         more = f.emit(I1, "last.block", f"xor {block.is_last}, true")
-        return ahead, f.emit(I1, "more", f"or {within}, {more.text}")
+        more = f.emit(I1, "more", f"or {within}, {more.text}")
+        between = f.div(f.add(tiles, line - 1), tiles, "between")
+        between = f.select(more, between, 0, "between.now")
+        begin = f.mul(f.sub(line, between), block.begin, "from.begin")
+        ahead = f.select(more, f.add(ahead, begin), 0, "ahead.of.tap")
+        return ahead, between, f.mul(f.sub(block.end, block.begin), between, "share")
 
     def _tiles(
         self, module: Module, zero_row: Value, spill_row: Value
@@ -299,9 +312,10 @@ class RowKernel:
                 begin = f.mul(
                     number, cuts.panel_out_channels // spec.out_channels * spec.in_channels, "begin"
                 )
-            ahead: tuple[Value, Value] | None = None
+            asking: tuple[Value, Value, Value] | None = None
             if self._asks:
-                ahead = self._ahead(f, (number, first_panel, last_panel), block, panel_bytes)
+                panels = (number, first_panel, last_panel)
+                asking = self._asking(f, panels, block, panel_bytes, tiles_of_piece)
             line_bytes = cuts.table_width * POINTER_BYTES
             rows_of_taps = f.element(rows, block.first_tap, line_bytes, "rows.taps")
             with f.loop("row", 0, count, height, runs=True) as row:
@@ -312,12 +326,10 @@ class RowKernel:
                     number_of_tile = f.div(row.index, height)
                     share = zero_fills.share(f, number_of_tile, tiles_of_piece, block.is_first)
                 asked: list[Operand] = []
-                if ahead is not None:
-                    vector = f.div(row.index, height, "vector")
-                    asks = f.compare("slt", vector, cuts.panel_out_channels // self.lanes.count)
-                    asks = f.emit(I1, "asks", f"and {asks}, {ahead[1].text}")
-                    line_ahead = f.add(ahead[0], f.mul(vector, LINE_BYTES))
-                    asked = [f.select(asks, line_ahead, 0, "line.ahead")]
+                if asking is not None:
+                    ahead, between, share_bytes = asking
+                    before = f.mul(f.div(row.index, height), share_bytes)
+                    asked = [f.add(ahead, before, "ahead.tile"), between]
                 f.call(
                     tile, at, block.taps, begin, block.end, weights, out, column, add,
                     *asked, *ending, *share,

@@ -67,7 +67,8 @@ class PanelShape:
     zero_fills: ZeroFillStores | None = None
     """What stores rows of zeros beside the arithmetic; only of broadcast tiles."""
     asks: bool = False
-    """Whether a tile asks for lines of the panel that comes next, `ahead` bytes from its own; only
+    """Whether a tile asks for a share of the panel that comes next: from `ahead` bytes behind the
+    beginning of each of its taps on, `between` bytes further with each input channel; only
     broadcast tiles."""
 
 
@@ -93,7 +94,7 @@ def tile_function(
             (f"{PTR} noalias", "outs"),
             (I64, "column"),
             (I64, "add"),
-            *(((I64, "ahead"),) if shape.asks else ()),
+            *(((I64, "ahead"), (I64, "between")) if shape.asks else ()),
             *(((I64, "finish"), *fused.parameters) if fused is not None else ()),
             *(shape.zero_fills.PARAMETERS if shape.zero_fills is not None else ()),
         ),
@@ -232,7 +233,8 @@ class _BroadcastSteps:
         for store in beside[len(self.rows) :]:
             store()
         if self.shape.asks:
-            f.prefetch(f.offset(weights, f.argument("ahead")), level=2)
+            ahead = f.add(f.argument("ahead"), f.mul(in_channels, f.argument("between")))
+            f.prefetch(f.offset(self.panel, ahead), level=2)
         if self.shape.streams:
             # The whole of the next tile, a part with each step.
             place = f.element(self.rows[0], in_channels, self.tile.rows * lanes.row_bytes, "part")
