@@ -142,6 +142,8 @@ def block_tiles(spec: Contraction, words: int) -> Blocking:
         table_width=-(-longest // TILE_ROWS) * TILE_ROWS + SLACK,
         items_per_group=chunks * parts,
         panels_first=False,
+        chunks_together=1,
+        parts_together=1,
         groups=spec.groups,
         out_channels=spec.out_channels,
         scratch_out_channels=-(-panels // parts) * TILE_COLUMNS,

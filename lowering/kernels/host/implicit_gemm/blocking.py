@@ -20,6 +20,8 @@ from convir.lowering.kernels.host.code.tiles import (
 from convir.lowering.kernels.host.implicit_gemm.live_taps import live_taps
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.host.code.elements.lanes import Lanes
 
@@ -119,7 +121,12 @@ class Blocking(Panels):
     """Items of one group."""
     panels_first: bool
     """Whether adjacent items are pieces of the output pixels for the same panels; else panels for
-    the same output pixels."""
+    the same output pixels. Of items that belong together the former holds."""
+    chunks_together: int
+    """Pieces of the output pixels, from a multiple of this number on, and"""
+    parts_together: int
+    """pieces of the columns that one thread computes as one item: they are only there for further
+    threads."""
     scratch_out_channels: int
     """Columns of an item's scratch memory; 0 if tiles store straight into C."""
     in_place: bool
@@ -162,18 +169,27 @@ def block(spec: Contraction, lanes: Lanes) -> Blocking:
     if not direct:
         line_bytes = (rows + tile.rows + SLACK) * panel_out_channels * lanes.bytes
         parts = -(-panels // max(1, SCRATCH_BYTES // line_bytes))
+    weights = taps * spec.in_channels * out_channels * lanes.bytes
+    kept = int(KEPT_SHARE * lanes.cpu.l2_bytes)
+    panels_first = 1 < chunks <= FEW_CHUNKS and weights > kept
+    if panels_first:
+        parts = max(parts, min(panels, -(-weights // kept)))
+    parts_together = chunks_together = 1
     if chunks * groups * parts < MIN_ITEMS:
-        parts = min(panels, -(-MIN_ITEMS // (chunks * groups)))
+        parts_together = min(panels // parts, -(-MIN_ITEMS // (chunks * groups * parts)))
+        parts *= parts_together
     if chunks * groups * parts < MIN_ITEMS:
         wanted = -(-MIN_ITEMS // (groups * parts))
-        chunks = max(chunks, min(wanted, -(-most // (MIN_TILES_PER_ITEM * tile.rows))))
-    weights = taps * spec.in_channels * out_channels
+        wanted = min(wanted, -(-most // (MIN_TILES_PER_ITEM * tile.rows)))
+        chunks_together = max(1, wanted // chunks)
+        chunks *= chunks_together
     bounds = tuple(bounds_of(count, chunks, tile.rows) for count in pixels)
-    longest = max(b - a for line in bounds for a, b in pairwise(line))
+    longest = max(longest_of(line, chunks_together) for line in bounds)
     width = -(-longest // tile.rows) * tile.rows + SLACK
     last_out_channels = out_channels - (panels - 1) * panel_out_channels
     last_tile = tile.narrowed(last_out_channels, lanes.count)
     panel_elements = tile.panel_elements(spec.in_channels, lanes.count)
+    scratch = 0 if direct else -(-panels * parts_together // parts) * panel_out_channels
     tap_block, in_channel_block = _blocks(spec, tile, taps, lanes)
     return Blocking(
         tile=tile,
@@ -186,10 +202,12 @@ def block(spec: Contraction, lanes: Lanes) -> Blocking:
         in_channel_block=in_channel_block,
         table_width=width,
         items_per_group=chunks * parts,
-        panels_first=1 < chunks <= FEW_CHUNKS and weights > most * spec.in_channels * parts,
+        panels_first=panels_first,
+        chunks_together=chunks_together,
+        parts_together=parts_together,
         groups=groups,
         out_channels=out_channels,
-        scratch_out_channels=0 if direct else -(-panels // parts) * panel_out_channels,
+        scratch_out_channels=scratch,
         last_tile=last_tile,
         last_out_channels=last_out_channels,
         panel_elements=panel_elements,
@@ -220,6 +238,14 @@ def _part(whole: int, wanted: float) -> int:
     return -(-whole // max(1, min(whole, round(whole / wanted))))
 
 
+def longest_of(bounds: Sequence[int], together: int) -> int:
+    """Output pixels of the longest of the pieces between `bounds`, so many of them together."""
+    last = len(bounds) - 1
+    return max(
+        bounds[min(first + together, last)] - bounds[first] for first in range(0, last, together)
+    )
+
+
 def with_pieces(cuts: Blocking, bounds: tuple[int, ...]) -> Blocking:
     """`cuts` of a contraction of one phase with other items: all columns of each of the pieces
     between the output pixels `bounds`."""
@@ -233,6 +259,8 @@ def with_pieces(cuts: Blocking, bounds: tuple[int, ...]) -> Blocking:
         table_width=width,
         items_per_group=len(bounds) - 1,
         panels_first=False,
+        chunks_together=1,
+        parts_together=1,
         scratch_out_channels=cuts.scratch_out_channels and cuts.panels * cuts.panel_out_channels,
     )
 

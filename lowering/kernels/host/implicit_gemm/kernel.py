@@ -26,6 +26,7 @@ from convir.lowering.kernels.host.code.entry import CONTRACT, KERNEL_PARAMETERS
 from convir.lowering.kernels.host.code.fused_store import FusedStore
 from convir.lowering.kernels.host.code.tiles import BroadcastTile, GroupTile
 from convir.lowering.kernels.host.implicit_gemm.blocking import FEW_CHUNKS, KEPT_SHARE
+from convir.lowering.kernels.host.implicit_gemm.items import each_item
 from convir.lowering.kernels.host.implicit_gemm.microkernel import (
     PanelShape,
     tile_function,
@@ -150,10 +151,11 @@ class RowKernel:
         of few that read them.
         """
         cuts = self.cuts
-        several = cuts.panels > cuts.column_parts or not self._single
+        several = cuts.panels > cuts.column_parts // cuts.parts_together or not self._single
         plain = isinstance(cuts.tile, BroadcastTile) and self.zero_fills is None
-        weights = self._most_taps * cuts.tap_elements * self.lanes.bytes // cuts.column_parts
-        far = weights > KEPT_SHARE * self.lanes.cpu.l2_bytes or cuts.chunks <= FEW_CHUNKS
+        weights = self._most_taps * cuts.tap_elements * self.lanes.bytes
+        few = cuts.chunks // cuts.chunks_together <= FEW_CHUNKS
+        far = weights > KEPT_SHARE * self.lanes.cpu.l2_bytes or few
         return several and plain and far and not cuts.in_place
 
     @property
@@ -402,38 +404,23 @@ class RowKernel:
         # Weights that are read in place have one tap.
         tap_bytes = 0 if cuts.in_place else cuts.tap_elements * size
         group_bytes = (spec.b.group_stride * size) if cuts.in_place else (spec.taps * tap_bytes)
-        with f.loop("item", f.argument("begin"), f.argument("end")) as item:
-            group, within = value(0), item.index
-            if cuts.groups > 1:
-                group = f.div(item.index, cuts.items_per_group, "group")
-                within = f.rem(item.index, cuts.items_per_group, "within")
-            if cuts.panels_first:
-                chunk, part = (
-                    f.rem(within, cuts.chunks, "chunk"),
-                    f.div(within, cuts.chunks, "part"),
-                )
-            else:
-                chunk = f.div(within, cuts.column_parts, "chunk")
-                part = f.rem(within, cuts.column_parts, "part")
-            first_panel = f.div(f.mul(part, cuts.panels), cuts.column_parts, "first.panel")
-            next_part = f.mul(f.add(part, 1), cuts.panels)
-            last_panel = f.div(next_part, cuts.column_parts, "last.panel")
-            a_group = f.offset(
-                a, f.mul(group, spec.a.group_stride * STORAGE_BYTES[spec.a.type]), "a.group"
-            )
+        with each_item(f, cuts) as item:
+            a_bytes = spec.a.group_stride * STORAGE_BYTES[spec.a.type]
+            a_group = f.offset(a, f.mul(item.group, a_bytes), "a.group")
             c_bytes = spec.c.group_stride * STORAGE_BYTES[spec.c.type]
-            c_group = f.offset(c, f.mul(group, c_bytes), "c.group")
-            b_group = f.element(b, group, group_bytes, "b.group")
+            c_group = f.offset(c, f.mul(item.group, c_bytes), "c.group")
+            b_group = f.element(b, item.group, group_bytes, "b.group")
             if self.fused is not None:
-                beside_group = self.fused.moved(f, beside, f.mul(group, cuts.out_channels))
+                beside_group = self.fused.moved(f, beside, f.mul(item.group, cuts.out_channels))
             else:
                 beside_group = []
 
-            def rows_of(phase: Value, chunk: Value = chunk) -> tuple[Value, Value]:
-                place = f.add(f.mul(phase, cuts.chunks + 1), chunk, "bound")
-                bound = f.element(bounds, place, 8)
-                last = f.load(I64, f.offset(bound, 8), 8, "last.row")
-                return f.load(I64, bound, 8, "first.row"), last
+            def rows_of(
+                phase: Value, chunk: Value = item.chunk, end: Value = item.end_chunk
+            ) -> tuple[Value, Value]:
+                line = f.element(bounds, f.mul(phase, cuts.chunks + 1), 8, "bounds")
+                first = f.load(I64, f.element(line, chunk, 8), 8, "first.row")
+                return first, f.load(I64, f.element(line, end, 8), 8, "last.row")
 
             phases, zero_fill_count = len(spec.phases), Value(I64, "0")
             if zero_fills is not None and lister is not None and listed is not None:
@@ -455,7 +442,8 @@ class RowKernel:
                         behind = [listed, f.select(is_first, zero_fill_count, 0, "holes.behind")]
                     f.call(
                         piece, line, a_group, weights, c_group, rows, outs, sums, scratch, *lines,
-                        first_row, last_row, first_panel, last_panel, *behind, *beside_group,
+                        first_row, last_row, item.first_panel, item.last_panel, *behind,
+                        *beside_group,
                     )  # fmt: skip
         return f
 

@@ -22,6 +22,7 @@ from convir.lowering.kernels.host.code.builder import (
     zero,
 )
 from convir.lowering.kernels.host.code.tiles import SLACK, BroadcastTile
+from convir.lowering.kernels.host.implicit_gemm.blocking import longest_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -73,7 +74,7 @@ class ZeroFills:
         if not plain or spec.accumulate or not in_order or first in (0, len(spec.phases)):
             return None
         longest = (
-            max(end - begin for begin, end in pairwise(cuts.bounds[number]))
+            longest_of(cuts.bounds[number], cuts.chunks_together)
             for number in range(first, len(spec.phases))
         )
         return ZeroFills(first, len(spec.phases), sum(longest))

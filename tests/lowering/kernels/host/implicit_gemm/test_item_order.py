@@ -9,6 +9,7 @@ from host_kernels import kernel_of
 
 from convir.dialects.conv.windows import Window
 from convir.lowering.bodies.contraction.convolution import Convolution, Layouts
+from convir.lowering.kernels.host.implicit_gemm.blocking import MIN_ITEMS
 from convir.lowering.kernels.host.implicit_gemm.kernel import RowKernel
 from convir.lowering.kernels.host.registry import plan_contraction
 from convir.lowering.kernels.host.target import target
@@ -30,12 +31,25 @@ def plan(n: int, c: int, k: int, size: int, taps: int) -> HostLaunch:
 
 @pytest.mark.parametrize(
     ("problem", "first"),
-    [((1, 512, 192, 7, 3), True), ((1, 512, 480, 7, 3), False), ((8, 256, 1024, 14, 1), False)],
+    [((1, 512, 192, 14, 3), True), ((1, 32, 192, 14, 3), False), ((8, 256, 1024, 14, 1), False)],
 )
-def test_pieces_of_few_positions_follow_each_other_on_a_panel(
+def test_few_pieces_follow_each_other_on_weights_that_stay_in_no_cache(
     problem: tuple[int, int, int, int, int], first: bool
 ):
     assert kernel_of(plan(*problem), RowKernel).cuts.panels_first == first
+
+
+@pytest.mark.parametrize(
+    ("problem", "units"),
+    [((1, 512, 192, 7, 3), 1), ((1, 32, 192, 14, 3), 2), ((8, 256, 1024, 14, 1), 14)],
+)
+def test_one_thread_has_no_more_items_than_its_caches_need(
+    problem: tuple[int, int, int, int, int], units: int
+):
+    cuts = kernel_of(plan(*problem), RowKernel).cuts
+    together = cuts.chunks_together * cuts.parts_together
+    assert cuts.items_per_group == units * together
+    assert together > 1 or units + 2 >= MIN_ITEMS
 
 
 @pytest.mark.parametrize(
