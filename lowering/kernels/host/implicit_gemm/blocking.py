@@ -227,6 +227,8 @@ def _blocks(spec: Contraction, tile: Tile, taps: int, lanes: Lanes) -> tuple[int
         return taps, -(-channels // blocks // lanes.count) * lanes.count
     line_bytes = tile.out_channels(lanes.count) * lanes.bytes
     products = int(BLOCK_SHARE * lanes.cpu.l1_bytes) // line_bytes
+    if max(phase.pixels for phase in spec.phases) <= tile.rows:
+        products = taps * channels  # No second tile reads them from the cache.
     if spec.element == "f32" and spec.a.type == "f32":
         products = min(products, PRODUCTS)
     in_channels = _part(channels, products)

@@ -58,6 +58,14 @@ def test_a_block_of_weights_stays_in_the_first_cache(channels: int, windows: Any
     )
 
 
+@pytest.mark.parametrize("pixels", [1, 4])
+def test_weights_that_one_tile_reads_are_cut_for_their_sums_alone(pixels: int) -> None:
+    case, lanes = Case(pixels, 256, 1024, (1, 1), ONE), Lanes("f32", target("x86-64-v4"))
+    cuts = block(case.spec("fprop"), lanes)
+    assert pixels <= cuts.tile.rows
+    assert (cuts.tap_block, cuts.in_channel_block) == (1, 128)
+
+
 def test_what_is_rounded_less_finely_than_it_is_added_up_has_no_more_blocks() -> None:
     lanes = Lanes("f32", target("x86-64-v3"))
     halves = Case(1, 64, 16, (6, 7), THREE, types=("f16", "f16", "f32"))
