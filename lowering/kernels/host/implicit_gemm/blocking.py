@@ -26,8 +26,14 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.host.code.elements.lanes import Lanes
 
 BLOCK_ROWS = 112
-"""Rows of C in an item: each panel of weights that comes from the second-level cache serves them
-all, and their rows of A stay in that cache."""
+"""Rows of C in an item, at least: each panel of weights that comes from the second-level cache
+serves them all, and their rows of A stay in that cache."""
+
+BLOCK_CACHE = 2**20
+"""Bytes of that cache; a larger one holds more rows in proportion."""
+
+ITEM_SHARE = 0.25
+"""Of the second-level cache: the rows of A and C of an item of more than `BLOCK_ROWS`."""
 
 SCRATCH_BYTES = 256 * 1024
 """Accumulators of an item on their way to C, on the stack of the thread and in its cache."""
@@ -162,7 +168,7 @@ def block(spec: Contraction, lanes: Lanes) -> Blocking:
     panel_out_channels = tile.out_channels(lanes.count)
     panels = -(-out_channels // panel_out_channels)
     most = max(pixels)
-    rows = min(BLOCK_ROWS, _TABLE_ROWS // max(taps, 1) - SLACK - tile.rows)
+    rows = min(_item_rows(spec, lanes), _TABLE_ROWS // max(taps, 1) - SLACK - tile.rows)
     chunks = -(-most // rows)
     direct = spec.c.type == spec.element and spec.c.stride == 1
     parts = 1
@@ -214,6 +220,14 @@ def block(spec: Contraction, lanes: Lanes) -> Blocking:
         last_elements=last_tile.panel_elements(spec.in_channels, lanes.count),
         in_place=isinstance(tile, BroadcastTile) and reads_in_place(spec, lanes.count, lanes.bytes),
     )
+
+
+def _item_rows(spec: Contraction, lanes: Lanes) -> int:
+    """Rows of C in an item, at most."""
+    l2_bytes = lanes.cpu.l2_bytes
+    row_bytes = (spec.in_channels + spec.out_channels) * lanes.bytes
+    fitting = min(int(ITEM_SHARE * l2_bytes) // row_bytes, BLOCK_ROWS * l2_bytes // BLOCK_CACHE)
+    return max(BLOCK_ROWS, fitting)
 
 
 def _blocks(spec: Contraction, tile: Tile, taps: int, lanes: Lanes) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from math import sqrt
 from typing import Any
 
@@ -64,6 +65,22 @@ def test_weights_that_one_tile_reads_are_cut_for_their_sums_alone(pixels: int) -
     cuts = block(case.spec("fprop"), lanes)
     assert pixels <= cuts.tile.rows
     assert (cuts.tap_block, cuts.in_channel_block) == (1, 128)
+
+
+@pytest.mark.parametrize(
+    ("cpu", "channels", "rows"),
+    [
+        ("x86-64-v4", 64, 112),
+        ("x86-64-v3", 64, 112),
+        ("x86-64-v4-amx", 64, 224),
+        ("x86-64-v4-amx", 1024, 112),
+    ],
+)
+def test_a_larger_cache_holds_more_rows_of_an_item(cpu: str, channels: int, rows: int) -> None:
+    case = Case(8, channels, channels, (56, 56), ONE)
+    cuts = block(case.spec("fprop"), Lanes("f32", target(cpu)))
+    longest = max(b - a for a, b in pairwise(cuts.bounds[0]))
+    assert rows - cuts.tile.rows < longest <= rows + cuts.tile.rows
 
 
 def test_what_is_rounded_less_finely_than_it_is_added_up_has_no_more_blocks() -> None:
