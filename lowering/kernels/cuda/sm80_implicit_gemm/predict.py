@@ -128,6 +128,7 @@ class Work:
 
 
 ADDED_AT_ONCE = 16
+"""Parts that a thread reads at a time."""
 ADDED = 4
 """Additions of a thread that end three products of TF32."""
 ROUNDED, SPLIT = 1.5, 3.5

@@ -81,10 +81,10 @@ def spills(problem: WgradProblem, config: Sm90WgradConfig) -> bool:
         return partition.splits in _UNROLLED_PARTS or config.cluster == 2
     if config.block_m * config.block_n < _ALL_SUMS or config.partition.kind != SPLIT_K:
         return False
-    splits = config.partition.splits
-    if config.partition.reduction == "tree" or (config.partition.reduction, splits) == ("linear", 2):
+    reduction, splits = config.partition.reduction, config.partition.splits
+    if reduction == "tree" or (reduction == "linear" and splits == 2):
         return config.block_m > config.block_n
-    return config.partition.reduction == "reduce-scatter" and splits in _UNROLLED_PARTS
+    return reduction == "reduce-scatter" and splits in _UNROLLED_PARTS
 
 
 def _hides_asking(problem: WgradProblem, config: Sm90WgradConfig, gpu: Target) -> bool:

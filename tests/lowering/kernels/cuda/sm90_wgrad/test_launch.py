@@ -313,3 +313,11 @@ def test_kernels_compile_without_spills_or_waits_between_products(text: str, con
     usage = kernel_usage(launch.source, DEFAULT_TARGET.arch)[launch.symbol]
     assert not usage.spill_bytes
     assert not usage.is_serial
+
+
+def test_two_splits_that_one_block_adds_are_not_planned_where_they_spill() -> None:
+    problem = planned(line(32, 1024, 2048, (50, 50), 1, 0, 2))
+    spills = sm90_wgrad_candidates.spills
+    assert spills(problem, config_of("256x128 4 1 split-k:2:linear 4:8"))
+    assert not spills(problem, config_of("128x256 4 1 split-k:2:linear 4:8"))
+    assert not spills(problem, config_of("256x128 4 1 split-k:3:linear 4:8"))
