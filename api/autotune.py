@@ -16,13 +16,13 @@ from convir.lowering.selection.kernel_candidates import Candidates
 from convir.lowering.selection.records.read import find, records_of
 from convir.lowering.selection.records.record import Measurement, Record
 from convir.lowering.selection.records.write import save
+from convir.runtime.bench.alone import alone_on
 from convir.runtime.bench.timing import measure
 from convir.runtime.cache.object_cache import private_records, user_records
 from convir.runtime.cache.private_files import NotPrivateError, make_folder
 from convir.runtime.compile_error import CompileError
 from convir.runtime.cuda import toolkit
 from convir.runtime.cuda.device import CudaProgram
-from convir.runtime.cuda.measuring import alone_on
 from convir.runtime.cuda.planner import plan_program
 from convir.runtime.cuda.toolchain.compile import Compilations, compiler, cubins_digest
 from convir.runtime.program import BFLOAT16, signature_text

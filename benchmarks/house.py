@@ -83,7 +83,8 @@ def imports(root: Path) -> dict[str, set[str]]:
         while nodes:
             node = nodes.pop()
             if isinstance(node, ast.ImportFrom) and node.module:
-                targets |= {node.module, *(f"{node.module}.{each.name}" for each in node.names)}
+                names = (f"{node.module}.{each.name}" for each in node.names)
+                targets |= {each if each in modules else node.module for each in names}
             for_types = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
             nodes += [] if for_types else ast.iter_child_nodes(node)
         found[name] = {target for target in targets if target in modules} - {name}

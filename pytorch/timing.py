@@ -14,7 +14,7 @@ import torch
 
 from convir.pytorch.comparisons.known import is_faster
 from convir.pytorch.compile.compilation import gpu_index
-from convir.runtime.cuda.measuring import alone_on
+from convir.runtime.bench.alone import alone_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
