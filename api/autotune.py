@@ -76,7 +76,6 @@ def autotune(module: Tunable, device: Device, told: Callable[[int, int], None]) 
         DiagnosticError: the program uses what the GPU cannot run.
         PassFailedException: a kernel has no code for the GPU.
         NoGpuError: a part of the CUDA toolkit is missing.
-        GpuMemoryError: the operands of a kernel do not fit on the GPU beside each other.
     """
     tables = records_of(module.machine, private_records())
     asked = [
@@ -106,11 +105,16 @@ def autotune(module: Tunable, device: Device, told: Callable[[int, int], None]) 
                 for config, (_, plan) in each.programs.items()
                 if (cubins := _compiled(compilations, plan, config)) is not None
             }
-            with alone_on(device.index):
-                measured = _measured(each, cubins, device)
+            try:
+                with alone_on(device.index):
+                    measured = _measured(each, cubins, device)
+            except MemoryError as error:
+                _log.warning("'%s' and others are not measured: %s", next(iter(cubins)), error)
+                measured = {}
             if measured:
                 save(file, [_record(module, each, measured)])
             told(number + 1, len(planned))
+    toolkit.cupy().get_default_memory_pool().free_all_blocks()  # Others want the memory too.
 
 
 def _planned(module: Tunable, kernel: TunableKernel) -> _Planned | None:
