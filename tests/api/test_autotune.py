@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from gpu import cupy_or_skip
 
 import convir
 from convir.api import autotune
@@ -72,6 +73,7 @@ def autotune_module() -> Tunable:
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
 def test_measured_configs_are_taken(records: Path, dtype: Any) -> None:
+    cupy_or_skip()
     x = torch.randn(2, 64, 16, 16, device="cuda").to(dtype)
     wanted = model(torch.float64)(x.double().cpu())
     steps: list[str] = []
