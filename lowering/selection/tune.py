@@ -68,10 +68,7 @@ class Tunable:
         regions = _regions(module)
         for number in tuned.regions:
             attach_config(regions[number], _kind(self.gpu), config)
-        passes = _passes(self.gpu)[_SELECTED:]
-        PassPipeline(passes).apply(new_context(), module)
-        verify(module)
-        return module
+        return _lowered(module, self.gpu, _SELECTED)
 
     def alone(self, tuned: TunableKernel) -> KernelAlone:
         """`tuned` as a program of its own."""
@@ -104,9 +101,14 @@ class KernelAlone:
         for function in module.ops:
             if isinstance(function, kernel.FuncOp):
                 attach_config(function, _kind(self.gpu), config)
-        PassPipeline(_passes(self.gpu)[_OUTLINED:]).apply(new_context(), module)
-        verify(module)
-        return module
+        return _lowered(module, self.gpu, _OUTLINED)
+
+
+def _lowered(module: ModuleOp, gpu: Target | None, begin: int) -> ModuleOp:
+    """`module`, changed by the passes of the lowering from number `begin` on."""
+    PassPipeline(_passes(gpu)[begin:]).apply(new_context(), module)
+    verify(module)
+    return module
 
 
 def _is_computed(value: SSAValue) -> bool:

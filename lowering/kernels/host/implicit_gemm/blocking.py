@@ -129,10 +129,10 @@ class Blocking(Panels):
     """Whether adjacent items are pieces of the output pixels for the same panels; else panels for
     the same output pixels. Of items that belong together the former holds."""
     chunks_together: int
-    """Pieces of the output pixels, from a multiple of this number on, and"""
+    """Adjacent pieces of the output pixels, from a multiple of this number on, that a thread which
+    takes all of them computes as one: they are apart for further threads only."""
     parts_together: int
-    """pieces of the columns that one thread computes as one item: they are only there for further
-    threads."""
+    """The same of pieces of the columns."""
     scratch_out_channels: int
     """Columns of an item's scratch memory; 0 if tiles store straight into C."""
     in_place: bool

@@ -72,8 +72,8 @@ def each_item(f: Function, cuts: Blocking) -> Generator[Item]:
 
 
 def _number(f: Function, number: int, hint: str) -> Value:
-    """A number that instructions do not vanish beside, whatever it is: the code of another batch
-    then differs in numbers alone."""
+    """A constant that the builder does not fold, whatever it is: the code of another batch then
+    differs in constants alone."""
     return f.emit(I64, hint, f"add i64 0, {number}")
 
 
