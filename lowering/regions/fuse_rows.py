@@ -24,11 +24,13 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from xdsl.dialects import func
+from xdsl.dialects.builtin import ContainerType
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from convir.analysis.contraction import contraction_dims
+from convir.analysis.cost import element_bytes
 from convir.analysis.refusal import Refusal
 from convir.analysis.structured import structured
 from convir.lowering.bodies.rows.read import read_rows
@@ -115,9 +117,9 @@ class _Makers:
                 if maker is None or len(set(readers_of(maker.results[0]))) != 1:
                     continue
                 contracts = is_reduction(maker) and not is_row_reduction(maker)
-                # No kernel stores a permuted tile: a rearrangement ends the chain.
-                goes_on = is_elementwise(maker) and not is_rearrangement(maker)
-                chains = goes_on and self.follows_contraction(maker)
+                # No kernel stores a permuted tile, and none should store a wider one than it must.
+                ends = is_rearrangement(maker) or widens(maker)
+                chains = is_elementwise(maker) and not ends and self.follows_contraction(maker)
                 self._follows[op] = self._follows[op] or contracts or chains
         return self._follows[op]
 
@@ -235,7 +237,8 @@ class _Group:
             return False
         # A contraction of a GPU writes its channels as neighbours; rows are read in any order.
         is_read_here = self.device == CUDA and is_rearrangement(op)
-        return is_read_here or not self.makers.follows_contraction(op)
+        # What a contraction's tile is widened to would be stored and read wide.
+        return is_read_here or widens(op) or not self.makers.follows_contraction(op)
 
     def _read(self) -> RowProgram | Refusal:
         """The group as passes over rows, or why it is none."""
@@ -273,6 +276,20 @@ def is_rearrangement(op: Operation) -> bool:
         return False
     terminator = view.body.last_op
     return terminator is not None and terminator.operands[0] is view.body.args[0]
+
+
+def widens(op: Operation) -> bool:
+    """Whether `op` computes larger elements of smaller ones, which are all that it reads."""
+    view = structured(op)
+    if view is None or len(op.results) != 1:
+        return False
+    written = _element_bytes(op.results[0])
+    return all(_element_bytes(each) < written for each in view.inputs)
+
+
+def _element_bytes(tensor: SSAValue) -> int:
+    assert isinstance(tensor.type, ContainerType)
+    return element_bytes(tensor.type.get_element_type())
 
 
 def _read_by(op: Operation) -> Sequence[SSAValue]:

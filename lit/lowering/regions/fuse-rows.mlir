@@ -330,3 +330,56 @@ func.func @narrow_values(%q: tensor<2x8x4xf32>, %k: tensor<2x4x16xf32>, %v: tens
   } -> tensor<2x8x4xf32>
   return %y : tensor<2x8x4xf32>
 }
+
+// -----
+
+#x = affine_map<(m, n, k) -> (m, k)>
+#w = affine_map<(m, n, k) -> (k, n)>
+#y = affine_map<(m, n, k) -> (m, n)>
+#all = affine_map<(m, n) -> (m, n)>
+#one = affine_map<(m, n) -> (m)>
+
+// A product stores f16: what is widened behind that is read here. What rounds it is the product's.
+// REMARK: linalg.generic rewritten: 3 ops are 2 passes over each row
+// CHECK-LABEL: func.func @widened_behind_a_contraction
+// CHECK:       arith.truncf
+// CHECK:       kernel.region {
+// CHECK:         arith.extf
+// CHECK:         arith.addf
+// CHECK:         arith.subf
+// CHECK:         kernel.yield {{.*}} : tensor<8x32xf32>
+func.func @widened_behind_a_contraction(%x: tensor<8x16xf16>, %w: tensor<16x32xf16>) -> tensor<8x32xf32> {
+  %zeros = arith.constant dense<0.0> : tensor<8x32xf32>
+  %none = arith.constant dense<0.0> : tensor<8xf32>
+  %c = linalg.generic {indexing_maps = [#x, #w, #y], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : tensor<8x16xf16>, tensor<16x32xf16>) outs(%zeros : tensor<8x32xf32>) {
+  ^bb0(%a: f16, %b: f16, %t: f32):
+    %p = arith.extf %a : f16 to f32
+    %q = arith.extf %b : f16 to f32
+    %m = arith.mulf %p, %q : f32
+    %n = arith.addf %t, %m : f32
+    linalg.yield %n : f32
+  } -> tensor<8x32xf32>
+  %half = tensor.empty() : tensor<8x32xf16>
+  %full = tensor.empty() : tensor<8x32xf32>
+  %r = linalg.generic {indexing_maps = [#all, #all], iterator_types = ["parallel", "parallel"]} ins(%c : tensor<8x32xf32>) outs(%half : tensor<8x32xf16>) {
+  ^bb0(%a: f32, %o: f16):
+    %n = arith.truncf %a : f32 to f16
+    linalg.yield %n : f16
+  } -> tensor<8x32xf16>
+  %wide = linalg.generic {indexing_maps = [#all, #all], iterator_types = ["parallel", "parallel"]} ins(%r : tensor<8x32xf16>) outs(%full : tensor<8x32xf32>) {
+  ^bb0(%a: f16, %o: f32):
+    %n = arith.extf %a : f16 to f32
+    linalg.yield %n : f32
+  } -> tensor<8x32xf32>
+  %s = linalg.generic {indexing_maps = [#all, #one], iterator_types = ["parallel", "reduction"]} ins(%wide : tensor<8x32xf32>) outs(%none : tensor<8xf32>) {
+  ^bb0(%a: f32, %t: f32):
+    %n = arith.addf %t, %a : f32
+    linalg.yield %n : f32
+  } -> tensor<8xf32>
+  %d = linalg.generic {indexing_maps = [#all, #one, #all], iterator_types = ["parallel", "parallel"]} ins(%wide, %s : tensor<8x32xf32>, tensor<8xf32>) outs(%full : tensor<8x32xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %n = arith.subf %a, %b : f32
+    linalg.yield %n : f32
+  } -> tensor<8x32xf32>
+  return %d : tensor<8x32xf32>
+}
