@@ -25,10 +25,11 @@ from convir.lowering.kernels.host.code.builder import (
 from convir.lowering.kernels.host.code.entry import CONTRACT, KERNEL_PARAMETERS
 from convir.lowering.kernels.host.code.fused_store import FusedStore
 from convir.lowering.kernels.host.code.tiles import BroadcastTile, GroupTile
-from convir.lowering.kernels.host.implicit_gemm.blocking import FEW_CHUNKS, KEPT_SHARE
+from convir.lowering.kernels.host.implicit_gemm.blocking import FEW_CHUNKS, KEPT_SHARE, longest_of
 from convir.lowering.kernels.host.implicit_gemm.items import each_item
 from convir.lowering.kernels.host.implicit_gemm.microkernel import (
     PanelShape,
+    steps_of_turn,
     tile_function,
 )
 from convir.lowering.kernels.host.implicit_gemm.row_tables import (
@@ -159,6 +160,20 @@ class RowKernel:
         return several and plain and far and not cuts.in_place
 
     @property
+    def _lines_of_turn(self) -> int:
+        """Lines that a tile asks for in each turn along the input channels: as few as all tiles of
+        an item need to ask for all lines."""
+        if not self._asks:
+            return 0
+        cuts, steps = self.cuts, steps_of_turn(self.lanes.cpu)
+        line_bytes = cuts.panel_out_channels * self.lanes.bytes
+        pixels = max(longest_of(line, cuts.chunks_together) for line in cuts.bounds)
+        tiles = -(-pixels // cuts.tile.rows)
+        turns = max(1, cuts.in_channel_block // steps)
+        lines = -(-cuts.in_channel_block * line_bytes // LINE_BYTES)
+        return min(steps, -(-lines // (turns * tiles)))
+
+    @property
     def _most_taps(self) -> int:
         """Taps of the phase that has the most."""
         return max(phase.taps for phase in self.spec.phases)
@@ -188,9 +203,8 @@ class RowKernel:
             tiles: how many of them share the lines of a tap.
 
         Returns:
-            The bytes to the place of the first tile, less those of the input channels before the
-            block; the bytes from one input channel to the next; the bytes from one tile to the
-            next. All are 0 if no block comes next.
+            The bytes to the first line of the first tile, from one line to the next, and from one
+            tile to the next. All are 0 if no block comes next.
         """
         cuts, size = self.cuts, self.lanes.bytes
         number, first, last = panels
@@ -207,11 +221,14 @@ class RowKernel:
         ahead = f.select(within, f.mul(1, bytes_), wrapped, "ahead")
         more = f.emit(I1, "last.block", f"xor {block.is_last}, true")
         more = f.emit(I1, "more", f"or {within}, {more.text}")
-        between = f.div(f.add(tiles, line - 1), tiles, "between")
-        between = f.select(more, between, 0, "between.now")
-        begin = f.mul(f.sub(line, between), block.begin, "from.begin")
-        ahead = f.select(more, f.add(ahead, begin), 0, "ahead.of.tap")
-        return ahead, between, f.mul(f.sub(block.end, block.begin), between, "share")
+        depth = f.sub(block.end, block.begin, "depth")
+        turns = f.maximum(f.div(depth, steps_of_turn(self.lanes.cpu)), 1, "turns")
+        lines = f.mul(turns, self._lines_of_turn, "lines.of.tile")
+        of_all = f.mul(lines, tiles, "lines.of.all")
+        between = f.div(f.add(f.mul(depth, line), f.sub(of_all, 1)), of_all, "between")
+        ahead = f.add(ahead, f.mul(block.begin, line), "ahead.of.tap")
+        ahead, between = (f.select(more, each, 0, "asked.bytes") for each in (ahead, between))
+        return ahead, between, f.mul(lines, between, "share")
 
     def _tiles(
         self, module: Module, zero_row: Value, spill_row: Value
@@ -233,7 +250,7 @@ class RowKernel:
             zero_fills=None
             if self.zero_fills is None
             else ZeroFillStores(self.lanes, cuts.panel_out_channels),
-            asks=self._asks,
+            asks=self._lines_of_turn,
         )
         last = replace(full, tile=cuts.last_tile, out_channels=cuts.last_out_channels)
         if self.zero_fills is not None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from convir.lowering.kernels.host.code.builder import (
     I1,
     I64,
+    LINE_BYTES,
     POINTER_BYTES,
     PTR,
     Function,
@@ -35,7 +36,20 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.host.code.elements.lanes import Lanes
     from convir.lowering.kernels.host.code.fused_store import FusedStore
     from convir.lowering.kernels.host.code.tiles import Tile
+    from convir.lowering.kernels.host.target import CpuTarget
     from convir.lowering.kernels.host.implicit_gemm.zero_fills import ZeroFillStores
+
+FEW_REGISTERS = 16
+"""Of vectors: a step along the input channels has so few multiply-adds that the loop itself, written
+for each step, takes a fifth of the instructions."""
+
+UNROLLED = 8
+"""Steps of a turn where registers are few."""
+
+
+def steps_of_turn(cpu: CpuTarget) -> int:
+    """Input channels in a turn of the innermost loop of a broadcast tile."""
+    return UNROLLED if cpu.vector_registers <= FEW_REGISTERS else 1
 
 
 @dataclass(frozen=True)
@@ -66,10 +80,10 @@ class PanelShape:
     other."""
     zero_fills: ZeroFillStores | None = None
     """What stores rows of zeros beside the arithmetic; only of broadcast tiles."""
-    asks: bool = False
-    """Whether a tile asks for a share of the panel that comes next: from `ahead` bytes behind the
-    beginning of each of its taps on, `between` bytes further with each input channel; only
-    broadcast tiles."""
+    asks: int = 0
+    """Lines that a tile asks for in each turn along the input channels, of the panel that comes
+    next: the first one `ahead` bytes behind the beginning of a tap, each of the others `between`
+    bytes behind the one before; only broadcast tiles."""
 
 
 def tile_function(
@@ -188,10 +202,49 @@ class _BroadcastSteps:
         stores: Callable[[Value], Sequence[Callable[[], None]]] | None = None,
     ) -> tuple[Value, ...]:
         """The input channels [`first`, `last`), with the stores that `stores` has for each."""
-        with self.f.loop("in_channels", first, last, carried=totals) as in_channels:
-            beside = () if stores is None else stores(in_channels.index)
-            in_channels.carry(*self._step(in_channels.index, in_channels.carried, beside))
-        return in_channels.results
+        f, steps = self.f, steps_of_turn(self.lanes.cpu)
+        if steps == 1 or stores is not None:
+            return self._turns(first, last, totals, stores=stores)
+        whole = f.mul(f.div(f.sub(last, first), steps), steps, "whole")
+        end = f.add(first, whole, "whole.end")
+        return self._turns(end, last, self._turns(first, end, totals, steps), is_rest=True)
+
+    def _turns(
+        self,
+        first: Value,
+        last: Value,
+        totals: Sequence[Value],
+        steps: int = 1,
+        stores: Callable[[Value], Sequence[Callable[[], None]]] | None = None,
+        *,
+        is_rest: bool = False,
+    ) -> tuple[Value, ...]:
+        """The input channels [`first`, `last`), so many steps a turn; the steps that are left ask
+        for no lines."""
+        f, shape = self.f, self.shape
+        asks = 0 if is_rest else shape.asks
+        asked = [f.offset(self.panel, f.argument("ahead"), "asked")] if asks else []
+        streamed = self.tile.rows * self.lanes.row_bytes if shape.streams and not is_rest else 0
+        with f.loop("in_channels", first, last, steps, carried=[*totals, *asked]) as turn:
+            sums, asked = list(turn.carried[: len(totals)]), list(turn.carried[len(totals) :])
+            for step in range(steps):
+                beside = () if stores is None else stores(turn.index)
+                sums = self._step(turn.index, step, sums, beside)
+                for _ in range(lines_before(step + 1, steps, asks) - lines_before(step, steps, asks)):
+                    f.prefetch(asked[0], level=2)
+                    asked = [f.offset(asked[0], f.argument("between"), "asked")]
+            if streamed:
+                self._stream(turn.index, steps * streamed)
+            turn.carry(*sums, *asked)
+        return turn.results[: len(totals)]
+
+    def _stream(self, in_channels: Value, nbytes: int) -> None:
+        """Ask for a part of the next tile's rows: the whole of them in all turns."""
+        f, row_bytes = self.f, self.lanes.row_bytes
+        place = f.element(self.rows[0], in_channels, self.tile.rows * row_bytes, "part")
+        tile_bytes = self.tile.rows * self.shape.in_channels * row_bytes
+        for line in range(0, nbytes, LINE_BYTES):
+            f.prefetch(f.offset(place, tile_bytes + line, "next"))
 
     def run_with_zero_fills(
         self, zero_fills: ZeroFillStores, last: Value, carried: Sequence[Value]
@@ -211,19 +264,26 @@ class _BroadcastSteps:
         return *self.run(turn, last, totals), f.add(zero_fill, turn, "holes.stored")
 
     def _step(
-        self, in_channels: Value, before: Sequence[Value], beside: Sequence[Callable[[], None]]
+        self,
+        in_channels: Value,
+        step: int,
+        before: Sequence[Value],
+        beside: Sequence[Callable[[], None]],
     ) -> list[Value]:
-        """The accumulators after one depth; behind each row comes one of the stores `beside` it."""
+        """The accumulators after the input channel `step` behind `in_channels`; behind each row
+        comes one of the stores `beside` it."""
         f, lanes, vectors = self.f, self.lanes, self.tile.vectors
         vector_bytes = lanes.count * lanes.bytes
         weights = f.element(self.panel, in_channels, self.line_bytes, "weights")
+        weights = f.offset(weights, step * self.line_bytes, "weights")
         loaded = [
             f.load(lanes.type, f.offset(weights, v * vector_bytes), lanes.bytes, "w")
             for v in range(vectors)
         ]
         sums: list[Value] = []
         for row, address in enumerate(self.rows):
-            x = lanes.broadcast_row(f, f.element(address, in_channels, lanes.row_bytes))
+            place = f.element(address, in_channels, lanes.row_bytes)
+            x = lanes.broadcast_row(f, f.offset(place, step * lanes.row_bytes))
             sums += [
                 lanes.multiply_add(f, x, w, total)
                 for w, total in zip(loaded, before[row * vectors :], strict=False)
@@ -232,16 +292,12 @@ class _BroadcastSteps:
                 beside[row]()
         for store in beside[len(self.rows) :]:
             store()
-        if self.shape.asks:
-            ahead = f.add(f.argument("ahead"), f.mul(in_channels, f.argument("between")))
-            f.prefetch(f.offset(self.panel, ahead), level=2)
-        if self.shape.streams:
-            # The whole of the next tile, a part with each step.
-            place = f.element(self.rows[0], in_channels, self.tile.rows * lanes.row_bytes, "part")
-            f.prefetch(
-                f.offset(place, self.tile.rows * self.shape.in_channels * lanes.row_bytes, "next")
-            )
         return sums
+
+
+def lines_before(step: int, steps: int, lines: int) -> int:
+    """Of `lines` that are asked for in a turn of `steps`, those before a step."""
+    return -(-step * lines // steps)
 
 
 def _dot_steps(
