@@ -227,14 +227,14 @@ class Function:
         self._intrinsics.add("!0 = !{i32 1}")
         self._lines.append(f"  store {value(stored)}, {address}, align {align}, !nontemporal !0")
 
-    def prefetch(self, address: Value, level: int = 1) -> None:
-        """Ask for the cache line at `address`, which need not exist; it will be read.
+    def prefetch(self, address: Value, level: int = 1, *, writes: bool = False) -> None:
+        """Ask for the cache line at `address`, which need not exist; it will be read, or written.
 
         `level` is the cache that it shall come to, 1 to 3.
         """
         declaration = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
-        read, keep, data = (Value("i32", text) for text in ("0", str(4 - level), "1"))
-        self.intrinsic_effect(declaration, (address, read, keep, data))
+        numbers = (int(writes), 4 - level, 1)
+        self.intrinsic_effect(declaration, (address, *(Value("i32", str(n)) for n in numbers)))
 
     def fence(self) -> None:
         """Order all stores before with all that follows."""

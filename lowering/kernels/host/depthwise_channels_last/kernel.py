@@ -37,6 +37,7 @@ from convir.lowering.kernels.host.code.elements.halves import (
 from convir.lowering.kernels.host.code.elements.storage import Storage
 from convir.lowering.kernels.host.code.entry import CONTRACT, KERNEL_PARAMETERS
 from convir.lowering.kernels.host.code.fused_store import FusedStore
+from convir.lowering.kernels.host.traffic import operand_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -161,11 +162,47 @@ class ChannelsLastKernel:
         ):
             reaches = f.compare("sle", end, limit)
             inside = f.emit(I1, "inside", f"and {inside}, {reaches.text}")
+        if self._asks:
+            self._ask(f, channels, first)
         with f.when(inside, "whole"):
             self._sums(f, tile, channels, (pixel, first), None)
         with f.when(f.emit(I1, "outside", f"xor {inside}, true"), "end"):
             self._sums(f, tile, channels, (pixel, first), zeros)
         return f
+
+    @property
+    def _asks(self) -> bool:
+        """Whether tiles ask for the pixels of the next one: those of a line follow each other, and
+        are in no second-level cache."""
+        line = self._line_axis
+        dense = line.row_stride == line.out_stride == self.spec.groups
+        return dense and operand_bytes(self.spec) > self.lanes.cpu.l2_bytes
+
+    def _ask(self, f: Function, channels: int, first: Value) -> None:
+        """Ask for a share of what the next tile reads of lines that none read before, and of its
+        results.
+
+        Args:
+            f: the function.
+            channels: of the panel, whose share this is.
+            first: the first pixel of A of this tile.
+        """
+        axis, pixels, channel = self._line_axis, self.cuts.pixels, f.argument("channel")
+        size, c_size = STORAGE_BYTES[self.spec.a.type], STORAGE_BYTES[self.spec.c.type]
+        share = pixels * axis.step * size
+        place = f.mul(f.add(first, self.cuts.span), axis.row_stride * size)
+        place = f.add(place, f.mul(channel, share), "next.pixels")
+        new = min((min(outer.step, len(outer.tap_rows)) for outer in self._outer[-1:]), default=1)
+        for number in range(new):
+            newest = f.maximum(f.sub(f.argument("count"), 1 + number), 0, "newest")
+            entry = f.element(f.argument("lines"), newest, _ENTRY_BYTES, "newest.line")
+            begin = f.load(PTR, entry, POINTER_BYTES, "begin")
+            for at in range(0, channels * share, LINE_BYTES):
+                f.prefetch(f.offset(begin, f.add(place, at)), level=2)
+        place = f.mul(f.add(f.argument("pixel"), pixels), axis.out_stride * c_size)
+        place = f.add(place, f.mul(channel, (pixels - 1) * c_size), "next.results")
+        for at in range(0, channels * pixels * c_size, LINE_BYTES):
+            f.prefetch(f.offset(f.argument("out"), f.add(place, at)), writes=True)
 
     def _sums(
         self,

@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.host.code.elements.lanes import Lanes
     from convir.lowering.kernels.host.code.fused_store import FusedStore
     from convir.lowering.kernels.host.code.tiles import Tile
-    from convir.lowering.kernels.host.target import CpuTarget
     from convir.lowering.kernels.host.implicit_gemm.zero_fills import ZeroFillStores
+    from convir.lowering.kernels.host.target import CpuTarget
 
 FEW_REGISTERS = 16
-"""Of vectors: a step along the input channels has so few multiply-adds that the loop itself, written
-for each step, takes a fifth of the instructions."""
+"""Of vectors: a step along the input channels then has so few multiply-adds that the loop itself
+would be a fifth of its instructions."""
 
 UNROLLED = 8
 """Steps of a turn where registers are few."""
@@ -230,7 +230,8 @@ class _BroadcastSteps:
             for step in range(steps):
                 beside = () if stores is None else stores(turn.index)
                 sums = self._step(turn.index, step, sums, beside)
-                for _ in range(lines_before(step + 1, steps, asks) - lines_before(step, steps, asks)):
+                before, after = (lines_before(n, steps, asks) for n in (step, step + 1))
+                for _ in range(before, after):
                     f.prefetch(asked[0], level=2)
                     asked = [f.offset(asked[0], f.argument("between"), "asked")]
             if streamed:
