@@ -8,7 +8,7 @@ launch can be split between threads.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import inf, prod
+from math import gcd, inf, prod
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from xdsl.builder import Builder
@@ -49,8 +49,12 @@ BLOCKS = (16, 14, 20, 12, 10, 8)
 """Neighbours that are read at a time where a kernel writes along another dimension than it reads,
 the best first: so many cache lines are written to in turns."""
 NARROW_BLOCKS = (8, 7, 6, 5)
-SAME_PLACE = 1024
-"""Elements of f32 apart, lines share one of the few places that a first cache has for them."""
+L1_BYTES = 48 * 1024
+"""Of a first-level cache, if nothing else is known."""
+WAY_BYTES = 4096
+"""Of a way of such a cache: lines so far apart share a set."""
+WRITTEN_SHARE = 0.75
+"""Of the ways: lines that are written, beside those that are read."""
 
 MAX_INSERTIONS = 32
 """So many insertions into one tensor are tested for each element; of more, the last are written
@@ -75,6 +79,7 @@ def lower_kernel(
     kernel_func: kernel.FuncOp,
     inner_elements: int = INNER_ELEMENTS,
     reused: Collection[int] = (),
+    l1_bytes: int = L1_BYTES,
 ) -> list[func.FuncOp]:
     """The loops of a kernel, as functions to launch in order.
 
@@ -87,12 +92,13 @@ def lower_kernel(
         inner_elements: an iteration of the outermost loop writes at least so many elements, where
             the result has them; 1 for one element each.
         reused: the arguments whose memory is that of a result.
+        l1_bytes: of the first-level cache of a core.
 
     Raises:
         PassFailedException: an op of the body has no loops, or a size is dynamic.
     """
     return [
-        _lower_piece(kernel_func, piece, name, inner_elements)
+        _lower_piece(kernel_func, piece, name, inner_elements, l1_bytes)
         for name, piece in pieces_of(kernel_func, reused)
     ]
 
@@ -192,7 +198,7 @@ def _insertions(value: SSAValue) -> list[SliceView]:
 
 
 def _lower_piece(
-    kernel_func: kernel.FuncOp, piece: Piece, name: str, inner_elements: int
+    kernel_func: kernel.FuncOp, piece: Piece, name: str, inner_elements: int, l1_bytes: int
 ) -> func.FuncOp:
     inputs = kernel_func.function_type.inputs.data
     outputs = kernel_func.function_type.outputs.data
@@ -210,19 +216,20 @@ def _lower_piece(
         builder.insert(memref.StoreOp.get(element, out, target))
 
     shape = static_shape(piece.value)
-    crossing = crossing_dim(piece.value)
+    crossing, block = crossing_dim(piece.value), 1
     if crossing is None:
         outer = shape[: _outer_rank(shape, inner_elements)]
     else:
         between = (size for dim, size in enumerate(shape[:-1]) if dim != crossing)
-        outer = (*between, -(-shape[crossing] // _block_of(shape, crossing)))
+        block = block_of(shape, crossing, l1_bytes)
+        outer = (*between, -(-shape[crossing] // block))
 
     def inside(position: SSAValue) -> None:
         indices = at.delinearize(position, outer)
         if crossing is None:
             _inner_loops(ev, indices, piece.value, store)
         else:
-            _crossing_loops(ev, indices, piece.value, crossing, store)
+            _crossing_loops(ev, indices, piece.value, (crossing, block), store)
 
     range_loop(ev, begin, end, inside)
     builder.insert(func.ReturnOp())
@@ -271,13 +278,14 @@ def _inner_loops(
 
 
 def _crossing_loops(
-    ev: Evaluator, outer: list[Index], value: SSAValue, crossing: int, store: _Store
+    ev: Evaluator, outer: list[Index], value: SSAValue, blocks: tuple[int, int], store: _Store
 ) -> None:
-    """Loops over the last dimension of `value` and, inside, over a block of the dimension
-    `crossing`; `outer` has the indices of all others, and behind them the block's."""
+    """Loops over the last dimension of `value` and, inside, over a block of another one: `blocks`
+    is this dimension and how long a block is. `outer` has the indices of all other dimensions, and
+    behind them the block's."""
     *between, number = outer
+    crossing, block = blocks
     shape = static_shape(value)
-    block = _block_of(shape, crossing)
     first, count = ev.at.mul(number, block), block
     if shape[crossing] % block:
         count = ev.at.least(ev.at.sub(shape[crossing], first), block)
@@ -293,11 +301,15 @@ def _crossing_loops(
     range_loop(ev, ev.at.constant(0), ev.at.constant(shape[-1]), inside)
 
 
-def _block_of(shape: Sequence[int], crossing: int) -> int:
+def block_of(shape: Sequence[int], crossing: int, l1_bytes: int) -> int:
     """How many neighbours along a dimension are read at a time: a number that divides its size, if
-    one may; few where what they are written to falls into the same places of a cache."""
-    size, apart = shape[crossing], prod(shape[crossing + 1 :])
-    longest, *others = NARROW_BLOCKS if apart % SAME_PLACE == 0 else BLOCKS
+    one may; few where what they are written to falls into the same sets of the first-level cache,
+    elements of f32 at least."""
+    size, apart = shape[crossing], 4 * prod(shape[crossing + 1 :])
+    longest, *others = BLOCKS
+    sets = WAY_BYTES // gcd(apart, WAY_BYTES)
+    if longest > sets * WRITTEN_SHARE * (l1_bytes // WAY_BYTES):
+        longest, *others = NARROW_BLOCKS
     if size <= longest:
         return size
     return next((n for n in (longest, *others) if size % n == 0), longest)

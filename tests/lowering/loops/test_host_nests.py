@@ -10,6 +10,7 @@ from convir.dialects.context import read_module
 from convir.dialects.kernel import ops as kernel
 from convir.lowering.kernels.host.target import target
 from convir.lowering.loops.crossing_reads import crossing_dim
+from convir.lowering.loops.nests import block_of
 from convir.reference import evaluate
 
 pytestmark = pytest.mark.fast
@@ -141,3 +142,11 @@ kernel.func @k(%x: tensor<3x300xf32>, %y: tensor<2x300xf32>) -> tensor<5x300xf32
             ["5x300xf32"],
         )
     )
+
+
+@pytest.mark.parametrize(
+    ("apart", "l1_bytes", "block"),
+    [(256, 32 << 10, 16), (512, 32 << 10, 8), (512, 48 << 10, 16), (1024, 48 << 10, 8)],
+)
+def test_lines_that_are_written_do_not_fill_their_sets(apart: int, l1_bytes: int, block: int):
+    assert block_of((1, 3200, apart), 1, l1_bytes) == block

@@ -172,11 +172,13 @@ class ChannelsLastKernel:
 
     @property
     def _asks(self) -> bool:
-        """Whether tiles ask for the pixels of the next one: those of a line follow each other, and
-        are in no second-level cache."""
-        line = self._line_axis
-        dense = line.row_stride == line.out_stride == self.spec.groups
-        return dense and operand_bytes(self.spec) > self.lanes.cpu.l2_bytes
+        """Whether tiles ask for the pixels of the next one: a panel has a part of a cache line of
+        each, those of a line follow each other, and are in no second-level cache."""
+        line, spec = self._line_axis, self.spec
+        panel_bytes = self.cuts.panels.panel_out_channels * STORAGE_BYTES[spec.c.type]
+        dense = line.row_stride == line.out_stride == spec.groups
+        far = operand_bytes(spec) > self.lanes.cpu.l2_bytes
+        return dense and far and panel_bytes < LINE_BYTES
 
     def _ask(self, f: Function, channels: int, first: Value) -> None:
         """Ask for a share of what the next tile reads of lines that none read before, and of its

@@ -160,12 +160,17 @@ class RowKernel:
         return several and plain and far and not cuts.in_place
 
     @property
+    def _steps(self) -> int:
+        """Input channels in a turn of the innermost loop."""
+        return steps_of_turn(self.lanes.cpu, self.spec.in_channels)
+
+    @property
     def _lines_of_turn(self) -> int:
         """Lines that a tile asks for in each turn along the input channels: as few as all tiles of
         an item need to ask for all lines."""
         if not self._asks:
             return 0
-        cuts, steps = self.cuts, steps_of_turn(self.lanes.cpu)
+        cuts, steps = self.cuts, self._steps
         line_bytes = cuts.panel_out_channels * self.lanes.bytes
         pixels = max(longest_of(line, cuts.chunks_together) for line in cuts.bounds)
         tiles = -(-pixels // cuts.tile.rows)
@@ -222,7 +227,7 @@ class RowKernel:
         more = f.emit(I1, "last.block", f"xor {block.is_last}, true")
         more = f.emit(I1, "more", f"or {within}, {more.text}")
         depth = f.sub(block.end, block.begin, "depth")
-        turns = f.maximum(f.div(depth, steps_of_turn(self.lanes.cpu)), 1, "turns")
+        turns = f.maximum(f.div(depth, self._steps), 1, "turns")
         lines = f.mul(turns, self._lines_of_turn, "lines.of.tile")
         of_all = f.mul(lines, tiles, "lines.of.all")
         between = f.div(f.add(f.mul(depth, line), f.sub(of_all, 1)), of_all, "between")

@@ -47,9 +47,9 @@ UNROLLED = 8
 """Steps of a turn where registers are few."""
 
 
-def steps_of_turn(cpu: CpuTarget) -> int:
+def steps_of_turn(cpu: CpuTarget, in_channels: int) -> int:
     """Input channels in a turn of the innermost loop of a broadcast tile."""
-    return UNROLLED if cpu.vector_registers <= FEW_REGISTERS else 1
+    return min(UNROLLED, in_channels) if cpu.vector_registers <= FEW_REGISTERS else 1
 
 
 @dataclass(frozen=True)
@@ -202,9 +202,11 @@ class _BroadcastSteps:
         stores: Callable[[Value], Sequence[Callable[[], None]]] | None = None,
     ) -> tuple[Value, ...]:
         """The input channels [`first`, `last`), with the stores that `stores` has for each."""
-        f, steps = self.f, steps_of_turn(self.lanes.cpu)
+        f, steps = self.f, steps_of_turn(self.lanes.cpu, self.shape.in_channels)
         if steps == 1 or stores is not None:
             return self._turns(first, last, totals, stores=stores)
+        if self.shape.in_channels == steps:
+            return self._turns(first, last, totals, steps)
         whole = f.mul(f.div(f.sub(last, first), steps), steps, "whole")
         end = f.add(first, whole, "whole.end")
         return self._turns(end, last, self._turns(first, end, totals, steps), is_rest=True)

@@ -42,7 +42,8 @@ def launch(body: KernelBody, cpu: CpuTarget) -> HostLaunch:
         *(Argument("input", index) for index in range(len(types.inputs))),
         *(Argument("output", index) for index in range(len(types.outputs))),
     )
-    loops = lower_kernel(body.function, reused=[argument for argument, _ in body.reused])
+    reused = [argument for argument, _ in body.reused]
+    loops = lower_kernel(body.function, reused=reused, l1_bytes=cpu.l1_bytes)
     for function in loops:
         coalesce(function)
     # The loops are taken apart while they are converted.
