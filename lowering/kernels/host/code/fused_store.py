@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from convir.lowering.kernels.host.code.builder import I64, POINTER_BYTES, PTR, Value
+from convir.lowering.kernels.host.code.builder import I64, LINE_BYTES, POINTER_BYTES, PTR, Value
 from convir.lowering.kernels.host.code.elements.storage import storage_of
 from convir.lowering.kernels.host.code.scalar_steps import ScalarSteps, unsupported
 
@@ -167,6 +167,15 @@ class FusedStore:
         line_bytes = axis.out_stride * storage_of(self.lanes, self.spec.c.type).bytes
         row = f.rem(f.div(apart, line_bytes), axis.size, "row.number")
         return f.element(first, row, stride * storage_of(self.lanes, operand.type).bytes)
+
+    def ask_beside(self, f: Function, place: Value, out_channels: int) -> None:
+        """Ask for the elements of operands that follow the result, `out_channels` from where the
+        result is at `place`."""
+        nbytes = out_channels * self.storage.bytes
+        for operand, argument in zip(self.epilogue.operands, self.arguments(f), strict=False):
+            if operand.follows_result:
+                for at in range(0, nbytes, LINE_BYTES):
+                    f.prefetch(f.offset(f.offset(place, argument), at))
 
     def along(self, f: Function, behind: Sequence[Value | None], offset: int) -> list[Value | None]:
         """Where the operands' elements for the result `offset` bytes on in the same row are."""

@@ -28,6 +28,7 @@ from convir.lowering.kernels.host.code.tiles import BroadcastTile, GroupTile
 from convir.lowering.kernels.host.implicit_gemm.blocking import FEW_CHUNKS, KEPT_SHARE, longest_of
 from convir.lowering.kernels.host.implicit_gemm.items import each_item
 from convir.lowering.kernels.host.implicit_gemm.microkernel import (
+    FEW_REGISTERS,
     PanelShape,
     steps_of_turn,
     tile_function,
@@ -160,6 +161,16 @@ class RowKernel:
         return several and plain and far and not cuts.in_place
 
     @property
+    def _asks_beside(self) -> bool:
+        """Whether tiles ask for what their epilogue reads: it is in no second-level cache, and
+        registers are few, so that a tile has little to do meanwhile."""
+        pixels = sum(phase.pixels for phase in self.spec.phases)
+        nbytes = pixels * self.spec.groups * self.spec.out_channels * self.lanes.bytes
+        cpu = self.lanes.cpu
+        few = cpu.vector_registers <= FEW_REGISTERS
+        return few and self._single and nbytes > cpu.l2_bytes
+
+    @property
     def _steps(self) -> int:
         """Input channels in a turn of the innermost loop."""
         return steps_of_turn(self.lanes.cpu, self.spec.in_channels)
@@ -256,6 +267,7 @@ class RowKernel:
             if self.zero_fills is None
             else ZeroFillStores(self.lanes, cuts.panel_out_channels),
             asks=self._lines_of_turn,
+            asks_beside=self._asks_beside,
         )
         last = replace(full, tile=cuts.last_tile, out_channels=cuts.last_out_channels)
         if self.zero_fills is not None:

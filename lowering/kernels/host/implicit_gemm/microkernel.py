@@ -78,6 +78,9 @@ class PanelShape:
     line_elements: int | None = None
     """Elements between two input channels of a broadcast tile's panel; None if they follow each
     other."""
+    asks_beside: bool = False
+    """Whether a tile begins with asking for what its epilogue reads of operands that lie as the
+    result does."""
     zero_fills: ZeroFillStores | None = None
     """What stores rows of zeros beside the arithmetic; only of broadcast tiles."""
     asks: int = 0
@@ -114,6 +117,9 @@ def tile_function(
         ),
     )
     tile, zero_fills = shape.tile, shape.zero_fills
+    if fused is not None and shape.asks_beside:
+        for place in _out_rows(f, tile.rows):
+            fused.ask_beside(f, place, shape.out_channels)
     stored = [] if zero_fills is None else [f.argument("first_zero_fill")]
     width = tile.width if isinstance(tile, DotTile) else tile.vectors
     zeros = [zero(lanes.type)] * (tile.rows * width)
