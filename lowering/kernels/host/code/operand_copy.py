@@ -244,7 +244,8 @@ class StageKernel:
         strides = (self.layout.stride * storage.bytes, self.channels * own.bytes)
         for out_channels in pieces(self.channels, lanes):
             for rows in pieces(inner.size, lanes):
-                square = Square(storage, own, out_channels.active, rows.active)
+                joins = 2 * self.channels <= lanes
+                square = Square(storage, own, out_channels.active, rows.active, joins=joins)
                 do = square.function(module, self.name)
                 begin = f.maximum(first, rows.first * lanes, "begin")
                 end = f.minimum(last, rows.end * lanes, "end")

@@ -63,11 +63,13 @@ class Square:
     """Elements of each, at most as many as lanes."""
     fills: bool = False
     """Whether lines are written whole, with zeros for the lines that were not read."""
+    joins: bool = False
+    """Whether lines are written behind each other, fewer elements each than a vector has."""
 
     def function(self, module: Module, name: str) -> Function:
         """The function that transposes the block at `source` to `target`, lines `source_stride`
         and `target_stride` bytes apart: one of a module for all strides, `name_LINESxELEMENTS`."""
-        name = f"{name}_{self.lines}x{self.elements}"
+        name = f"{name}_{self.lines}x{self.elements}{'_joined' if self.joins else ''}"
         return module.function(name) or module.add(self._written(name))
 
     def _written(self, name: str) -> Function:
@@ -82,11 +84,32 @@ class Square:
             else zero(self.source.raw_type)
             for line in range(lanes.count)
         ]
+        if self.joins:
+            self._join(f, loaded[: self.lines], target)
+            return f
         active = lanes.count if self.fills else self.lines
         for element, line in enumerate(transpose(f, loaded)[: self.elements]):
             place = f.offset(target, f.mul(target_stride, element))
-            if self.source == self.target:
-                self.target.store_raw(f, line, place, active)
-            else:
-                self.target.store(f, self.source.widen(f, line), place, active)
+            self._store(f, line, place, active)
         return f
+
+    def _join(self, f: Function, loaded: Sequence[Value], target: Value) -> None:
+        """Write the elements of each place of all lines that were read, then those of the next."""
+        lanes, count = self.source.lanes.count, self.lines * self.elements
+        for begin in range(0, count, lanes):
+            places = [divmod(min(begin + lane, count - 1), self.lines) for lane in range(lanes)]
+            joined = f.shuffle(loaded[0], loaded[0], [element for element, _ in places], "joined")
+            for number, line in enumerate(loaded[1:], 1):
+                picked = [
+                    lanes + element if own == number else lane
+                    for lane, (element, own) in enumerate(places)
+                ]
+                joined = f.shuffle(joined, line, picked, "joined")
+            place = f.offset(target, begin * self.target.bytes)
+            self._store(f, joined, place, min(lanes, count - begin))
+
+    def _store(self, f: Function, line: Value, place: Value, active: int) -> None:
+        if self.source == self.target:
+            self.target.store_raw(f, line, place, active)
+        else:
+            self.target.store(f, self.source.widen(f, line), place, active)

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 _NAMES: dict[ComputeType, str] = {"f32": "float", "f64": "double", "i32": "i32"}
 
+_MASKING_BITS = 512
+"""Vectors of processors that have registers for masks."""
+
 
 @dataclass(frozen=True)
 class Lanes:
@@ -169,11 +172,17 @@ class Lanes:
         return f.intrinsic(declaration, self.type, (address, align, active, zero(self.type)), hint)
 
     def store(self, f: Function, stored: Value, address: Value, active: int) -> None:
-        """The first `active` lanes to memory."""
-        if active >= self.count:
-            f.store(stored, address, self.bytes)
+        """The first `active` lanes to memory.
+
+        Without AVX-512 a part of a vector is stored in pieces of a power of two: a store through a
+        mask takes 12 cycles on a Zen 3.
+        """
+        if active < self.count and self.cpu.vector_bits >= _MASKING_BITS:
+            self.store_masked(f, stored, address, mask(self.count, active))
             return
-        self.store_masked(f, stored, address, mask(self.count, active))
+        if active < self.count:
+            stored = f.shuffle(stored, stored, range(active), "part")
+        f.store(stored, address, self.bytes)
 
     def store_masked(self, f: Function, stored: Value, address: Value, active: Value) -> None:
         """The lanes whose boolean in `active` is true to memory."""
