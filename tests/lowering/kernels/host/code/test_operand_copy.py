@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
+from host_contractions import TARGETS, Case, Types, run, window
 from hypothesis import given
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp
@@ -56,3 +58,14 @@ def test_a_gradient_that_reads_rows_backwards() -> None:
     found = convir_compile(module(), device="host")(*operands)
     (expected,) = evaluate(module(), "main", operands, float_format=FloatFormat.WIDE)
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    "types", [("f32", "f32", "f32"), ("f16", "f16", "f32"), ("i8", "i8", "i32")]
+)
+@pytest.mark.parametrize("channels", range(1, 9))
+@pytest.mark.parametrize("cpu", TARGETS)
+def test_few_channels_that_lie_apart(channels: int, cpu: str, types: Types) -> None:
+    """Some are joined to whole vectors, some are not; lines are whole vectors or longer."""
+    taps = (window(3, 1, 1), window(3, 2, 1))
+    run(Case(2, channels, 8, (3, 19), taps, orders=(1, 0, 0), types=types), "fprop", cpu)
