@@ -139,8 +139,8 @@ def block(dtype: Any) -> Any:
     graph = helper.make_graph(
         nodes,
         "block",
-        [helper.make_tensor_value_info("x", code, (2, 4, 9, 13))],
-        [helper.make_tensor_value_info("y", code, (2, 8, 9, 13))],
+        [helper.make_tensor_value_info("x", code, (2, 4, 9, 15))],
+        [helper.make_tensor_value_info("y", code, (2, 8, 9, 15))],
         [numpy_helper.from_array(array.astype(dtype), name) for name, array in weights.items()],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10)
@@ -151,7 +151,7 @@ def test_epilogues(dtype: Any, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (the extra `peers`)")
     from onnx_cases import onnxruntime_results  # noqa: PLC0415  (brings onnxruntime along)
 
-    x = np.random.default_rng(1).integers(-2, 3, (2, 4, 9, 13))
+    x = np.random.default_rng(1).integers(-2, 3, (2, 4, 9, 15))
     (expected,) = onnxruntime_results(block(np.float32), {"x": x.astype(np.float32)})
     path = tmp_path / "block.onnx"
     import_module("onnx").save(block(dtype), path)
