@@ -185,9 +185,8 @@ def block(spec: Contraction, lanes: Lanes) -> Blocking:
         parts_together = min(panels // parts, -(-MIN_ITEMS // (chunks * groups * parts)))
         parts *= parts_together
     if chunks * groups * parts < MIN_ITEMS:
-        wanted = -(-MIN_ITEMS // (groups * parts))
-        wanted = min(wanted, -(-most // (MIN_TILES_PER_ITEM * tile.rows)))
-        chunks_together = max(1, wanted // chunks)
+        worth = -(-most // (MIN_TILES_PER_ITEM * tile.rows))
+        chunks_together = max(1, min(-(-MIN_ITEMS // (chunks * groups * parts)), worth // chunks))
         chunks *= chunks_together
     bounds = tuple(bounds_of(count, chunks, tile.rows) for count in pixels)
     longest = max(longest_of(line, chunks_together) for line in bounds)

@@ -52,6 +52,11 @@ def test_one_thread_has_no_more_items_than_its_caches_need(
     assert together > 1 or units + 2 >= MIN_ITEMS
 
 
+@pytest.mark.parametrize("size", [14, 20, 24])
+def test_threads_have_no_fewer_items_than_wanted(size: int):
+    assert kernel_of(plan(1, 64, 64, size, 3), RowKernel).cuts.items_per_group >= MIN_ITEMS
+
+
 @pytest.mark.parametrize(
     ("problem", "asks"),
     [((1, 512, 192, 7, 3), True), ((8, 512, 480, 14, 3), True), ((8, 64, 256, 56, 1), False)],
