@@ -61,6 +61,9 @@ PRODUCTS = 160
 as results are: n sums of random numbers are off by √(n/2) units in the last place. onnxruntime's
 have 128 to 144."""
 
+MOST = 1.5
+"""Times as many of them as are wanted, at most, where the taps of a block are rounded up."""
+
 MAX_TABLE_BYTES = 512 * 1024
 """Row tables live on the stack of the thread."""
 
@@ -242,10 +245,14 @@ def _blocks(spec: Contraction, tile: Tile, taps: int, lanes: Lanes) -> tuple[int
     products = int(BLOCK_SHARE * lanes.cpu.l1_bytes) // line_bytes
     if max(phase.pixels for phase in spec.phases) <= tile.rows:
         products = taps * channels  # No second tile reads them from the cache.
-    if spec.element == "f32" and spec.a.type == "f32":
+    rounds_finely = spec.element == "f32" and spec.a.type == "f32"
+    if rounds_finely:
         products = min(products, PRODUCTS)
     in_channels = _part(channels, products)
-    return _part(taps, products / in_channels), in_channels
+    of_block = _part(taps, products / in_channels)
+    if rounds_finely and of_block * in_channels > MOST * PRODUCTS:
+        of_block = max(1, PRODUCTS // in_channels)
+    return of_block, in_channels
 
 
 def _part(whole: int, wanted: float) -> int:

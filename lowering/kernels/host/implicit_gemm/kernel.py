@@ -26,11 +26,13 @@ from convir.lowering.kernels.host.code.entry import CONTRACT, KERNEL_PARAMETERS
 from convir.lowering.kernels.host.code.fused_store import FusedStore
 from convir.lowering.kernels.host.code.tiles import BroadcastTile, GroupTile
 from convir.lowering.kernels.host.implicit_gemm.blocking import FEW_CHUNKS, KEPT_SHARE, longest_of
+from convir.lowering.kernels.host.implicit_gemm.broadcast_steps import (
+    FEW_REGISTERS,
+    steps_of_turn,
+)
 from convir.lowering.kernels.host.implicit_gemm.items import each_item
 from convir.lowering.kernels.host.implicit_gemm.microkernel import (
-    FEW_REGISTERS,
     PanelShape,
-    steps_of_turn,
     tile_function,
 )
 from convir.lowering.kernels.host.implicit_gemm.row_tables import (
@@ -161,14 +163,15 @@ class RowKernel:
         return several and plain and far and not cuts.in_place
 
     @property
-    def _asks_beside(self) -> bool:
-        """Whether tiles ask for what their epilogue reads: it is in no second-level cache, and
-        registers are few, so that a tile has little to do meanwhile."""
-        pixels = sum(phase.pixels for phase in self.spec.phases)
-        nbytes = pixels * self.spec.groups * self.spec.out_channels * self.lanes.bytes
-        cpu = self.lanes.cpu
-        few = cpu.vector_registers <= FEW_REGISTERS
-        return few and self._single and nbytes > cpu.l2_bytes
+    def _asks_outs(self) -> bool:
+        """Whether tiles ask for what they read at their end: with few registers they have little to
+        do meanwhile. What an epilogue reads once may be in the second-level cache, and is not asked
+        for then."""
+        spec, cpu = self.spec, self.lanes.cpu
+        pixels = sum(phase.pixels for phase in spec.phases)
+        nbytes = pixels * spec.groups * spec.out_channels * self.lanes.bytes
+        few = cpu.vector_registers <= FEW_REGISTERS and isinstance(self.cuts.tile, BroadcastTile)
+        return few and (not self._single or nbytes > cpu.l2_bytes)
 
     @property
     def _steps(self) -> int:
@@ -267,7 +270,7 @@ class RowKernel:
             if self.zero_fills is None
             else ZeroFillStores(self.lanes, cuts.panel_out_channels),
             asks=self._lines_of_turn,
-            asks_beside=self._asks_beside,
+            asks_outs=self._asks_outs,
         )
         last = replace(full, tile=cuts.last_tile, out_channels=cuts.last_out_channels)
         if self.zero_fills is not None:

@@ -28,28 +28,16 @@ from convir.lowering.kernels.host.code.elements.halves import (
     split_vectors,
 )
 from convir.lowering.kernels.host.code.tiles import SLACK, BroadcastTile, DotTile, GroupTile
+from convir.lowering.kernels.host.implicit_gemm.broadcast_steps import BroadcastSteps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from convir.lowering.kernels.host.code.builder import Operand, Value
     from convir.lowering.kernels.host.code.elements.lanes import Lanes
     from convir.lowering.kernels.host.code.fused_store import FusedStore
     from convir.lowering.kernels.host.code.tiles import Tile
     from convir.lowering.kernels.host.implicit_gemm.zero_fills import ZeroFillStores
-    from convir.lowering.kernels.host.target import CpuTarget
-
-FEW_REGISTERS = 16
-"""Of vectors: a step along the input channels then has so few multiply-adds that the loop itself
-would be a fifth of its instructions."""
-
-UNROLLED = 8
-"""Steps of a turn where registers are few."""
-
-
-def steps_of_turn(cpu: CpuTarget, in_channels: int) -> int:
-    """Input channels in a turn of the innermost loop of a broadcast tile."""
-    return min(UNROLLED, in_channels) if cpu.vector_registers <= FEW_REGISTERS else 1
 
 
 @dataclass(frozen=True)
@@ -78,9 +66,9 @@ class PanelShape:
     line_elements: int | None = None
     """Elements between two input channels of a broadcast tile's panel; None if they follow each
     other."""
-    asks_beside: bool = False
-    """Whether a tile begins with asking for what its epilogue reads of operands that lie as the
-    result does."""
+    asks_outs: bool = False
+    """Whether a tile begins with asking for the lines that it reads at its end: those that it adds
+    to, or those of operands that lie as the result does."""
     zero_fills: ZeroFillStores | None = None
     """What stores rows of zeros beside the arithmetic; only of broadcast tiles."""
     asks: int = 0
@@ -117,9 +105,8 @@ def tile_function(
         ),
     )
     tile, zero_fills = shape.tile, shape.zero_fills
-    if fused is not None and shape.asks_beside:
-        for place in _out_rows(f, tile.rows):
-            fused.ask_beside(f, place, shape.out_channels)
+    if shape.asks_outs:
+        _ask_outs(f, shape, lanes, fused)
     stored = [] if zero_fills is None else [f.argument("first_zero_fill")]
     width = tile.width if isinstance(tile, DotTile) else tile.vectors
     zeros = [zero(lanes.type)] * (tile.rows * width)
@@ -158,7 +145,17 @@ def _tap_steps(
             last = _last_depth(f, shape, line)
             line_elements = shape.line_elements or tile.out_channels(lanes.count)
             line_bytes = line_elements * lanes.bytes
-            steps = _BroadcastSteps(f, shape, tile, lanes, rows, panel, line_bytes)
+            steps = BroadcastSteps(
+                f,
+                tile,
+                lanes,
+                shape.in_channels,
+                rows,
+                panel,
+                line_bytes,
+                shape.asks,
+                shape.streams,
+            )
             if zero_fills is None:
                 tap.carry(*steps.run(f.argument("first"), last, tap.carried))
             else:
@@ -185,128 +182,6 @@ def _last_depth(f: Function, shape: PanelShape, line: Value) -> Value:
     mine = f.emit(bits.type, "mine", f"and {bits}, {(1 << shape.tile.rows) - 1}")
     some = f.emit(I1, "some", f"icmp ne {mine}, 0")
     return f.select(some, f.argument("last"), f.argument("first"), "last.inside")
-
-
-@dataclass(frozen=True)
-class _BroadcastSteps:
-    """One tap: each step multiplies a line of the panel with one broadcast element a row."""
-
-    f: Function
-    shape: PanelShape
-    tile: BroadcastTile
-    lanes: Lanes
-    rows: Sequence[Value]
-    panel: Value
-    line_bytes: int
-    """Between two lines of the panel."""
-
-    def run(
-        self,
-        first: Value,
-        last: Value,
-        totals: Sequence[Value],
-        stores: Callable[[Value], Sequence[Callable[[], None]]] | None = None,
-    ) -> tuple[Value, ...]:
-        """The input channels [`first`, `last`), with the stores that `stores` has for each."""
-        f, steps = self.f, steps_of_turn(self.lanes.cpu, self.shape.in_channels)
-        if steps == 1 or stores is not None:
-            return self._turns(first, last, totals, stores=stores)
-        if self.shape.in_channels == steps:
-            return self._turns(first, last, totals, steps)
-        whole = f.mul(f.div(f.sub(last, first), steps), steps, "whole")
-        end = f.add(first, whole, "whole.end")
-        return self._turns(end, last, self._turns(first, end, totals, steps), is_rest=True)
-
-    def _turns(
-        self,
-        first: Value,
-        last: Value,
-        totals: Sequence[Value],
-        steps: int = 1,
-        stores: Callable[[Value], Sequence[Callable[[], None]]] | None = None,
-        *,
-        is_rest: bool = False,
-    ) -> tuple[Value, ...]:
-        """The input channels [`first`, `last`), so many steps a turn; the steps that are left ask
-        for no lines."""
-        f, shape = self.f, self.shape
-        asks = 0 if is_rest else shape.asks
-        asked = [f.offset(self.panel, f.argument("ahead"), "asked")] if asks else []
-        streamed = self.tile.rows * self.lanes.row_bytes if shape.streams and not is_rest else 0
-        with f.loop("in_channels", first, last, steps, carried=[*totals, *asked]) as turn:
-            sums, asked = list(turn.carried[: len(totals)]), list(turn.carried[len(totals) :])
-            for step in range(steps):
-                beside = () if stores is None else stores(turn.index)
-                sums = self._step(turn.index, step, sums, beside)
-                before, after = (lines_before(n, steps, asks) for n in (step, step + 1))
-                for _ in range(before, after):
-                    f.prefetch(asked[0], level=2)
-                    asked = [f.offset(asked[0], f.argument("between"), "asked")]
-            if streamed:
-                self._stream(turn.index, steps * streamed)
-            turn.carry(*sums, *asked)
-        return turn.results[: len(totals)]
-
-    def _stream(self, in_channels: Value, nbytes: int) -> None:
-        """Ask for a part of the next tile's rows: the whole of them in all turns."""
-        f, row_bytes = self.f, self.lanes.row_bytes
-        place = f.element(self.rows[0], in_channels, self.tile.rows * row_bytes, "part")
-        tile_bytes = self.tile.rows * self.shape.in_channels * row_bytes
-        for line in range(0, nbytes, LINE_BYTES):
-            f.prefetch(f.offset(place, tile_bytes + line, "next"))
-
-    def run_with_zero_fills(
-        self, zero_fills: ZeroFillStores, last: Value, carried: Sequence[Value]
-    ) -> tuple[Value, ...]:
-        """All input channels, the first of them beside the zero-filled outputs from the last of
-        `carried` on."""
-        f, first = self.f, self.f.argument("first")
-        *totals, stored = carried
-        left = f.sub(f.argument("last_zero_fill"), stored, "holes.left")
-        turn = f.minimum(last, f.add(first, left), "turn")
-        zero_fill = f.sub(stored, first, "hole.of.depth")
-
-        def stores(in_channels: Value) -> Sequence[Callable[[], None]]:
-            return zero_fills.stores(f, f.add(zero_fill, in_channels))
-
-        totals = self.run(first, turn, totals, stores)
-        return *self.run(turn, last, totals), f.add(zero_fill, turn, "holes.stored")
-
-    def _step(
-        self,
-        in_channels: Value,
-        step: int,
-        before: Sequence[Value],
-        beside: Sequence[Callable[[], None]],
-    ) -> list[Value]:
-        """The accumulators after the input channel `step` behind `in_channels`; behind each row
-        comes one of the stores `beside` it."""
-        f, lanes, vectors = self.f, self.lanes, self.tile.vectors
-        vector_bytes = lanes.count * lanes.bytes
-        weights = f.element(self.panel, in_channels, self.line_bytes, "weights")
-        weights = f.offset(weights, step * self.line_bytes, "weights")
-        loaded = [
-            f.load(lanes.type, f.offset(weights, v * vector_bytes), lanes.bytes, "w")
-            for v in range(vectors)
-        ]
-        sums: list[Value] = []
-        for row, address in enumerate(self.rows):
-            place = f.element(address, in_channels, lanes.row_bytes)
-            x = lanes.broadcast_row(f, f.offset(place, step * lanes.row_bytes))
-            sums += [
-                lanes.multiply_add(f, x, w, total)
-                for w, total in zip(loaded, before[row * vectors :], strict=False)
-            ]
-            if row < len(beside):
-                beside[row]()
-        for store in beside[len(self.rows) :]:
-            store()
-        return sums
-
-
-def lines_before(step: int, steps: int, lines: int) -> int:
-    """Of `lines` that are asked for in a turn of `steps`, those before a step."""
-    return -(-step * lines // steps)
 
 
 def _dot_steps(
@@ -535,6 +410,15 @@ def _store_fused(
         here = fused.along(f, behind[piece.row], offset)
         total = fused.of_channels(f, piece.sums, column, piece.active, here)
         _store(f, lanes, total, f.offset(places[piece.row], offset), piece)
+
+
+def _ask_outs(f: Function, shape: PanelShape, lanes: Lanes, fused: FusedStore | None) -> None:
+    for place in _out_rows(f, shape.tile.rows):
+        if not shape.single:
+            for at in range(0, shape.out_channels * lanes.bytes, LINE_BYTES):
+                f.prefetch(f.offset(place, at), writes=True)
+        elif fused is not None:
+            fused.ask_beside(f, place, shape.out_channels)
 
 
 def _out_rows(f: Function, rows: int) -> list[Value]:
