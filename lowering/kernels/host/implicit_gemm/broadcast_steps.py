@@ -47,19 +47,21 @@ class BroadcastSteps:
     streams: bool
     """Whether rows of the next tile are asked for, which lie behind this one's."""
 
-    def run(
-        self,
-        first: Value,
-        last: Value,
-        totals: Sequence[Value],
-        stores: Callable[[Value], Sequence[Callable[[], None]]] | None = None,
-    ) -> tuple[Value, ...]:
-        """The input channels [`first`, `last`), with the stores that `stores` has for each."""
-        f, steps = self.f, steps_of_turn(self.lanes.cpu, self.in_channels)
-        if steps == 1 or stores is not None:
-            return self._turns(first, last, totals, stores=stores)
-        if self.in_channels == steps:
-            return self._turns(first, last, totals, steps)
+    def run(self, first: Value, last: Value, totals: Sequence[Value]) -> tuple[Value, ...]:
+        """The input channels [`first`, `last`) of a block, or none of them."""
+        if self.in_channels == self._steps:
+            return self._turns(first, last, totals, self._steps)
+        return self._some(first, last, totals)
+
+    @property
+    def _steps(self) -> int:
+        return steps_of_turn(self.lanes.cpu, self.in_channels)
+
+    def _some(self, first: Value, last: Value, totals: Sequence[Value]) -> tuple[Value, ...]:
+        """The input channels [`first`, `last`), whose number is any."""
+        f, steps = self.f, self._steps
+        if steps == 1:
+            return self._turns(first, last, totals)
         whole = f.mul(f.div(f.sub(last, first), steps), steps, "whole")
         end = f.add(first, whole, "whole.end")
         return self._turns(end, last, self._turns(first, end, totals, steps), is_rest=True)
@@ -115,8 +117,8 @@ class BroadcastSteps:
         def stores(in_channels: Value) -> Sequence[Callable[[], None]]:
             return zero_fills.stores(f, f.add(zero_fill, in_channels))
 
-        totals = self.run(first, turn, totals, stores)
-        return *self.run(turn, last, totals), f.add(zero_fill, turn, "holes.stored")
+        totals = self._turns(first, turn, totals, stores=stores)
+        return *self._some(turn, last, totals), f.add(zero_fill, turn, "holes.stored")
 
     def _step(
         self,
