@@ -6,11 +6,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
+
 if TYPE_CHECKING:
     from convir.lowering.bodies.rows.program import RowProgram
 
 VECTORS = 4
 """As many accumulators as hide an addition's latency."""
+SHORT_VECTORS = 8
+"""The same of vectors of at most 32 bytes: a step, and what surrounds it, is for more of them."""
+SHORT_BYTES = 32
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,11 @@ class Slots:
     length: int
     """Elements of the item along the innermost axis."""
 
+    @property
+    def _vectors(self) -> int:
+        is_short = self.lanes * STORAGE_BYTES[self.program.element] <= SHORT_BYTES
+        return SHORT_VECTORS if is_short else VECTORS
+
     @cached_property
     def groups(self) -> list[int]:
         """The active lanes of each group."""
@@ -51,14 +61,14 @@ class Slots:
         reduced = zip(program.sizes, program.reduced, strict=True)
         *_, length = (size for size, is_reduced in reduced if is_reduced)
         if program.along_rows:
-            step = VECTORS * count
+            step = self._vectors * count
             rest = length % step
             return (
                 step,
-                [Slot(i * count, 0, count, 0) for i in range(VECTORS)],
+                [Slot(i * count, 0, count, 0) for i in range(self._vectors)],
                 [Slot(at, 0, min(count, rest - at), 0) for at in range(0, rest, count)],
             )
-        unrolled = max(1, VECTORS // len(self.groups))
+        unrolled = max(1, self._vectors // len(self.groups))
         rest = length % unrolled
         slots = [
             Slot(row, group * count, active, group)

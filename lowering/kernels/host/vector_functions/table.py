@@ -79,7 +79,7 @@ def with_definitions(ir: str, cpu: CpuTarget) -> str:
         return ir
     lines = [line for line in ir.splitlines() if not line.startswith(_DECLARATION)]
     known = {_name_of(line) for line in lines if line.startswith("declare ")}
-    lines = _interleaved(lines)
+    lines = _interleaved(lines, _TURNS_OF if cpu.vector_bits == _SCALING_BITS else {})
     functions = [_definition(name, cpu) for name in names]
     wanted = sorted({line for function in functions for line in function.intrinsics})
     lines += [function.text() for function in functions]
@@ -87,7 +87,7 @@ def with_definitions(ir: str, cpu: CpuTarget) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _interleaved(lines: list[str]) -> list[str]:
+def _interleaved(lines: list[str], turns_of: Mapping[str, int]) -> list[str]:
     """The lines, with a hint about the loops whose body, one block, calls a function.
 
     The steps of a function wait for one another. LLVM sees no reason to take turns with those of
@@ -100,7 +100,7 @@ def _interleaved(lines: list[str]) -> list[str]:
         if line.endswith(":"):
             label, turns = line[:-1], 0
         if (call := _CALL.search(line)) is not None and not line.startswith("define"):
-            wanted = _TURNS_OF.get(call["name"], _TURNS)
+            wanted = turns_of.get(call["name"], _TURNS)
             turns = min(turns or wanted, wanted)
         if (bound := _BOUND.search(line)) is not None:
             bounds[label] = int(bound["bound"])
@@ -139,7 +139,8 @@ _TURNS_OF = {
     **dict.fromkeys(("math.exp", "math.log", "math.log1p"), 2),
     **dict.fromkeys(("math.erf", "math.sin", "math.cos", "math.powf"), 1),
 }
-"""Of others: fewer where constants need the registers, or steps do not wait for each other."""
+"""Of others with vectors of 512 bits: fewer where constants need the registers, or steps do not wait
+for each other."""
 _LANES = 16
 """How long vectors are at most."""
 _MANY = 1 << 12
