@@ -165,13 +165,11 @@ class RowKernel:
     @property
     def _asks_outs(self) -> bool:
         """Whether tiles ask for what they read at their end: with few registers they have little to
-        do meanwhile. What an epilogue reads once may be in the second-level cache, and is not asked
-        for then."""
-        spec, cpu = self.spec, self.lanes.cpu
-        pixels = sum(phase.pixels for phase in spec.phases)
-        nbytes = pixels * spec.groups * spec.out_channels * self.lanes.bytes
-        few = cpu.vector_registers <= FEW_REGISTERS and isinstance(self.cuts.tile, BroadcastTile)
-        return few and (not self._single or nbytes > cpu.l2_bytes)
+        do meanwhile."""
+        few = self.lanes.cpu.vector_registers <= FEW_REGISTERS
+        operands = () if self.epilogue is None else self.epilogue.operands
+        reads = not self._single or any(operand.follows_result for operand in operands)
+        return few and reads and isinstance(self.cuts.tile, BroadcastTile)
 
     @property
     def _steps(self) -> int:

@@ -139,7 +139,7 @@ _TURNS_OF = {
     **dict.fromkeys(("math.exp", "math.log", "math.log1p"), 2),
     **dict.fromkeys(("math.erf", "math.sin", "math.cos", "math.powf"), 1),
 }
-"""Of others with vectors of 512 bits: fewer where constants need the registers, or steps do not wait
+"""Of others with vectors of 512 bits: fewer where constants need registers, or steps do not wait
 for each other."""
 _LANES = 16
 """How long vectors are at most."""
