@@ -193,18 +193,18 @@ def test_executables_in_parallel(name: str):
 
 
 PROGRAM = """
-kernel.func @k(%x: tensor<40x16xf32>, %w: tensor<16x24xf32>) -> tensor<40x24xf32>
+kernel.func @k(%x: tensor<40x16xf32>, %w: tensor<16x21xf32>) -> tensor<40x21xf32>
     attributes {configs = {host = "contraction"}} {
-  %zero = arith.constant dense<0.0> : tensor<40x24xf32>
-  %0 = linalg.matmul ins(%x, %w : tensor<40x16xf32>, tensor<16x24xf32>)
-                     outs(%zero : tensor<40x24xf32>) -> tensor<40x24xf32>
-  kernel.return %0 : tensor<40x24xf32>
+  %zero = arith.constant dense<0.0> : tensor<40x21xf32>
+  %0 = linalg.matmul ins(%x, %w : tensor<40x16xf32>, tensor<16x21xf32>)
+                     outs(%zero : tensor<40x21xf32>) -> tensor<40x21xf32>
+  kernel.return %0 : tensor<40x21xf32>
 }
-func.func @main(%x: memref<40x16xf32>, %w: memref<16x24xf32>, %y: memref<40x24xf32>)
+func.func @main(%x: memref<40x16xf32>, %w: memref<16x21xf32>, %y: memref<40x21xf32>)
     attributes {rt.program} {
   %arena = rt.arena : memref<8192xi8>
   %given = rt.view %arena[256] : memref<8192xi8> to memref<GIVENxi8>
-  rt.launch @k ins(%x, %w : memref<40x16xf32>, memref<16x24xf32>) outs(%y : memref<40x24xf32>)
+  rt.launch @k ins(%x, %w : memref<40x16xf32>, memref<16x21xf32>) outs(%y : memref<40x21xf32>)
                WORKSPACE
   func.return
 }
@@ -216,7 +216,7 @@ def test_a_launch_without_enough_workspace_says_so(given: int, caplog: pytest.Lo
     workspace = f"workspace(%given : memref<{given}xi8>)" if given else ""
     text = PROGRAM.replace("GIVEN", str(given or 1)).replace("WORKSPACE", workspace)
     executable = Executable(HostProgram(read_program(read_module(text))))
-    x, w = small_integers((40, 16), 0), small_integers((16, 24), 1)
+    x, w = small_integers((40, 16), 0), small_integers((16, 21), 1)
     assert np.array_equal(executable(x, w), x @ w)
     told = [record.getMessage() for record in caplog.records]
     assert ("beside the plan" in "".join(told)) == (given < 4096)
