@@ -39,8 +39,8 @@ def each_item(f: Function, cuts: Blocking) -> Generator[Item]:
         number = loop.index
         group, within = value(0), number
         if cuts.groups > 1:
-            group = f.div(number, cuts.items_per_group, "group")
-            within = f.rem(number, cuts.items_per_group, "within")
+            items = _number(f, cuts.items_per_group, "items")
+            group, within = f.div(number, items, "group"), f.rem(number, items, "within")
         chunks_together = _number(f, cuts.chunks_together, "chunks.together")
         parts_together = _number(f, cuts.parts_together, "parts.together")
         together = _number(f, cuts.chunks_together * cuts.parts_together, "together")
