@@ -93,6 +93,27 @@ def test_gradients_of_stride_one(name: str, types: Types) -> None:
         assert not takes(spec, "host")
 
 
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("cpu", TARGETS)
+def test_more_than_a_cache_holds(cpu: str, stride: int) -> None:
+    """What the next tile reads and stores is asked for where a panel has parts of cache lines."""
+    given = case(44, (70, 67), window(3, stride, 1), window(3, stride, 1), n=1)
+    run(given, "fprop", cpu, compiled=compiled)
+
+
+@pytest.mark.parametrize(
+    ("cpu", "types", "asks"),
+    [
+        ("x86-64-v3", SINGLE, True),
+        ("x86-64-v3", BFLOAT, True),
+        ("x86-64-v4", SINGLE, False),
+    ],
+)
+def test_what_is_asked_for(cpu: str, types: Types, asks: bool) -> None:
+    given = replace(case(64, (9, 16), window(3, 1, 1), window(3, 1, 1)), types=types)
+    assert ("@llvm.prefetch" in launch(given.spec("fprop"), target(cpu)).ir) == asks
+
+
 def test_threads() -> None:
     run(CASES["strides"], "fprop", "host", threads=2, compiled=compiled)
 

@@ -62,3 +62,11 @@ def test_each_line_of_what_comes_next_is_asked_for(name: str) -> None:
     cuts = kernel_of(plan, RowKernel).cuts
     first = cuts.tap_block * cuts.in_channel_block * cuts.panel_out_channels * 4 // LINE_BYTES
     assert set(range(nbytes // LINE_BYTES)) - found == set(range(first))
+
+
+@pytest.mark.parametrize(("cpu", "asks"), [("x86-64-v3", True), ("x86-64-v4", False)])
+def test_sums_of_earlier_blocks_are_asked_for_where_registers_are_few(cpu: str, asks: bool) -> None:
+    case = Case(2, 400, 24, (14, 14), (window(1), window(1)))
+    ir = plan_contraction(case.spec("fprop"), target(cpu)).ir
+    for_writing = ", i32 1, i32 3, i32 1)"
+    assert (for_writing in ir) == asks
