@@ -11,7 +11,7 @@ import pytest
 from host_contractions import TARGETS, Case, reference, run, window
 
 from convir.lowering.kernels.host.code.elements.lanes import Lanes
-from convir.lowering.kernels.host.implicit_gemm.blocking import BLOCK_SHARE, PRODUCTS, block
+from convir.lowering.kernels.host.implicit_gemm.blocking import BLOCK_SHARE, MOST, PRODUCTS, block
 from convir.lowering.kernels.host.target import target
 from convir.runtime.host.contraction import compile_contraction
 
@@ -118,3 +118,11 @@ def test_errors_grow_with_the_blocks(channels: int, windows: Any) -> None:
     roundings = sqrt(part / 2 + products / part / 2)
     error = float(np.sqrt(np.mean((y - exact) ** 2) / np.mean(exact**2)))
     assert error < 0.5 * 2**-24 * roundings
+
+
+@pytest.mark.parametrize("channels", [*range(8, 320, 24), 512])
+@pytest.mark.parametrize("taps", [2, 3, 5])
+def test_no_sum_has_many_more_products_than_wanted(channels: int, taps: int) -> None:
+    spec = Case(1, channels, 64, (16, 16), (window(taps, 1, 1), window(taps, 1, 1))).spec("fprop")
+    cuts = block(spec, Lanes("f32", target("x86-64-v3")))
+    assert cuts.tap_block * cuts.in_channel_block <= MOST * PRODUCTS
