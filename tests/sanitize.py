@@ -71,6 +71,7 @@ TESTS: dict[str, str] = {
     "test_contractions_on_gpu.py": "(small_integers and channels-last) or epilogues",
     "test_tile_schedule_on_gpu.py": "",
     "test_planar_cuda.py": "",
+    "test_reduction.py": "pairwise and not any_rows",
 }
 """Tests of kernels, and which of a file's."""
 PROGRAMS: dict[str, str] = {

@@ -14,7 +14,7 @@ MOST_HELD = 32
 
 @dataclass(frozen=True)
 class ReductionConfig(Config, family=REDUCTION, sizes=2):
-    """Prints as `reduction 32x4 held=3`, or `reduction 256x1 splits=8`."""
+    """Prints as `reduction 32x4 held=3 cluster=8`, or `reduction 256x1 splits=8`."""
 
     x: Annotated[int, Range(1, MOST_THREADS)]
     """Threads that share a row; across, neighbouring vectors of a block."""
@@ -24,6 +24,8 @@ class ReductionConfig(Config, family=REDUCTION, sizes=2):
     """Vectors that a thread keeps from pass to pass; 0: each pass reads them again."""
     splits: int = 1
     """Blocks that share a row, where passes are launches of their own."""
+    cluster: Annotated[int, OneOf(1, 2, 4, 8)] = 1
+    """Blocks of a cluster that share a row, whose vectors their threads keep."""
 
     @property
     def threads(self) -> int:

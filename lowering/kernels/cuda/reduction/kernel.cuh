@@ -12,6 +12,7 @@
 #include "arith/scalars.cuh"
 #include "arith/sizes.cuh"
 #include "load/vectors.cuh"
+#include "ptx/cluster.cuh"
 #include "reduce/row_totals.cuh"
 
 namespace convir {
@@ -51,6 +52,16 @@ __device__ __forceinline__ void store_lanes(T* to, const Vector<T, kWidth>& lane
       for (int j = 0; j < kPiece; ++j) piece[j] = lanes[i * kPiece + j];
       store(to + i * kPiece, piece);
     }
+  }
+}
+
+// Joins totals in pairs of pairs, into the first one: each merge waits for few others.
+template <class Totals, int kCount>
+__device__ __forceinline__ void join_pairs(Totals (&totals)[kCount]) {
+#pragma unroll
+  for (int step = 1; step < kCount; step *= 2) {
+#pragma unroll
+    for (int i = 0; i + step < kCount; i += 2 * step) totals[i].merge(totals[i + step]);
   }
 }
 
@@ -109,13 +120,7 @@ __device__ __forceinline__ void walk(Totals (&totals)[P::kParts], const typename
     }
     visit<P, kPass, kCount>(totals, held, base, known, at);
   }
-#pragma unroll 1
-  for (; from < end; from += kStep) {
-    typename P::Held held[1];
-    const unsigned at[1] = {from};
-    P::load(held[0], base, from);
-    visit<P, kPass, 1>(totals, held, base, known, at);
-  }
+  if constexpr (kCount > 1) walk<P, kPass, kStep, kCount / 2>(totals, base, known, from, end);
 }
 
 // kX threads share a row of kY. The totals of a block's threads meet in registers of a warp, and
@@ -171,18 +176,16 @@ struct AlongRows {
   }
 };
 
-// kX neighbouring columns, kY threads for each. Totals meet in shared memory, where as many threads
-// as there are join some of each column's, and a thread for each row the rest.
+// kX neighbouring columns, kY threads for each. Totals meet in shared memory, where threads join some
+// of a column's until one is left.
 template <class P, int kX, int kY>
 struct AcrossRows {
   static constexpr int kStep = kY;
   static constexpr int kTiles = (P::kColumns + kX - 1) / kX;
   static constexpr bool kIsFull = P::kColumns % kX == 0;
   static constexpr int kThreads = kX * kY, kLines = kX * P::kParts;
-  // Threads that share a line, of which each joins `kChunk` totals.
-  static constexpr int kSharing = kY > P::kParts ? kY / P::kParts : 1;
-  static constexpr int kChunk = kY / kSharing;
-  static constexpr int kScratch = kThreads * P::kParts + kLines;
+  static constexpr int kScratch = kThreads * P::kParts;
+  static constexpr int kMostTogether = 8;  // totals that a thread joins
 
   unsigned unit, image, column;
   bool is_inside;
@@ -204,68 +207,114 @@ struct AcrossRows {
   __device__ __forceinline__ void meet(Totals (&totals)[P::kParts],
                                        typename P::Largest* scratch) const {
     Totals* const slots = reinterpret_cast<Totals*>(scratch);
-    Totals* const joined = slots + kThreads * P::kParts;
     const int thread = threadIdx.x, x = thread % kX;
-    if constexpr (kY > 1) {
 #pragma unroll
-      for (int part = 0; part < P::kParts; ++part) slots[part * kThreads + thread] = totals[part];
-      __syncthreads();
-      // Lines in the order of parts, then of columns: neighbours read neighbours.
-#pragma unroll 1
-      for (int i = thread; i < kLines * kSharing; i += kThreads) {
-        const int line = i % kLines, y = i / kLines * kChunk;
-        Totals* const from = slots + line / kX * kThreads + y * kX + line % kX;
-        Totals total = from[0];
-#pragma unroll
-        for (int k = 1; k < kChunk; ++k) total.merge(from[k * kX]);
-        (kSharing > 1 ? from[0] : joined[line]) = total;
-      }
-      if constexpr (kSharing > 1) {
-        __syncthreads();
-#pragma unroll 1
-        for (int line = thread; line < kLines; line += kThreads) {
-          Totals* const from = slots + line / kX * kThreads + line % kX;
-          Totals total = from[0];
-#pragma unroll 4
-          for (int k = 1; k < kSharing; ++k) total.merge(from[k * kChunk * kX]);
-          joined[line] = total;
-        }
-      }
-    } else {
-#pragma unroll
-      for (int part = 0; part < P::kParts; ++part) joined[part * kX + x] = totals[part];
-    }
+    for (int part = 0; part < P::kParts; ++part) slots[part * kThreads + thread] = totals[part];
     __syncthreads();
+    join_lines<kY>(slots);
     // Neighbouring parts of one row.
     constexpr int kEach = P::kWidth / P::kParts;
     constexpr int kShared = kNeighbours && P::kRun > kEach ? P::kRun / kEach : 1;
-    const auto place = [](int part) { return part % P::kParts * kX + part / P::kParts; };
+    const auto place = [](int part) { return part % P::kParts * kThreads + part / P::kParts; };
     if constexpr (kShared > 1) {
 #pragma unroll 1
       for (int row = thread; row < kLines / kShared; row += kThreads) {
-        Totals total = joined[place(row * kShared)];
+        Totals total = slots[place(row * kShared)];
 #pragma unroll 4
-        for (int k = 1; k < kShared; ++k) total.merge(joined[place(row * kShared + k)]);
-        joined[place(row * kShared)] = total;
+        for (int k = 1; k < kShared; ++k) total.merge(slots[place(row * kShared + k)]);
+        slots[place(row * kShared)] = total;
       }
       __syncthreads();
     }
 #pragma unroll
     for (int part = 0; part < P::kParts; ++part) {
-      totals[part] = joined[place((x * P::kParts + part) / kShared * kShared)];
+      totals[part] = slots[place((x * P::kParts + part) / kShared * kShared)];
     }
     __syncthreads();
   }
+
+ private:
+  // Joins kCount totals of each line, a part of a column: those of threads that lie evenly apart,
+  // into the first thread's. Lines in the order of parts, then of columns: neighbours read neighbours.
+  template <int kCount, class Totals>
+  static __device__ __forceinline__ void join_lines(Totals* slots) {
+    if constexpr (kCount > 1) {
+      constexpr int kTogether = kCount < kMostTogether ? kCount : kMostTogether;
+      constexpr int kLeft = kCount / kTogether, kApart = kY / kCount * kX;
+      static_assert(kLeft * kTogether == kCount);
+#pragma unroll 1
+      for (int i = threadIdx.x; i < kLines * kLeft; i += kThreads) {
+        const int line = i % kLines, first = i / kLines * kTogether;
+        Totals* const from = slots + line / kX * kThreads + line % kX + first * kApart;
+        Totals found[kTogether];
+#pragma unroll
+        for (int k = 0; k < kTogether; ++k) found[k] = from[k * kApart];
+        join_pairs(found);
+        from[0] = found[0];
+      }
+      __syncthreads();
+      join_lines<kLeft>(slots);
+    }
+  }
 };
 
-template <class P, template <class, int, int> class Lie, int kX, int kY, int kHeld>
+// Rows that the blocks of a cluster share: each has joined what its threads have found, and joins what
+// the others have. In the order of their ranks, so that all of them know the same.
+template <class P, class Threads, int kThreads, int kCluster>
+struct ClusterMeeting {
+  static constexpr int kLines = Threads::kSlots * P::kParts;
+  static constexpr int kScratch = kCluster > 1 ? 3 * kLines : 0;
+
+  // A block reads what others have left by one pass while they leave that of the next one.
+  template <int kPass, class Totals>
+  static __device__ __forceinline__ void meet(const Threads& threads, Totals (&totals)[P::kParts],
+                                              typename P::Largest* scratch) {
+    Totals* const own = reinterpret_cast<Totals*>(scratch + kPass % 2 * kLines);
+    Totals* const joined = reinterpret_cast<Totals*>(scratch + 2 * kLines);
+    if (threads.first == 0) {
+#pragma unroll
+      for (int part = 0; part < P::kParts; ++part) {
+        own[part * Threads::kSlots + threads.slot()] = totals[part];
+      }
+    }
+    hopper::cluster_sync();
+#pragma unroll 1
+    for (int line = threadIdx.x; line < kLines; line += kThreads) {
+      Totals found[kCluster];
+#pragma unroll
+      for (int rank = 0; rank < kCluster; ++rank) found[rank] = hopper::of_block(own + line, rank);
+      join_pairs(found);
+      joined[line] = found[0];
+    }
+    __syncthreads();
+#pragma unroll
+    for (int part = 0; part < P::kParts; ++part) {
+      totals[part] = joined[part * Threads::kSlots + threads.slot()];
+    }
+  }
+};
+
+// Passes over what threads keep. Blocks of a cluster share rows, or a block has its rows for itself.
+template <class P, template <class, int, int> class Lie, int kX, int kY, int kHeld, int kCluster>
 struct OnChip {
   using Threads = Lie<P, kX, kY>;
+  using Cluster = ClusterMeeting<P, Threads, kX * kY, kCluster>;
+  static constexpr int kStep = Threads::kStep * kCluster;
   // Of what is not kept, some loads are under way together.
   static constexpr int kTogether = P::kHolds || kHeld < 4 ? 1 : 4;
 
+  // The last pass whose totals meet: behind it, no block reads what another one has.
+  template <int kPass = P::kPasses>
+  static constexpr int last_meeting() {
+    if constexpr (kPass == 0 || Pass<P, kPass>::kOperands > 0) {
+      return kPass;
+    } else {
+      return last_meeting<kPass - 1>();
+    }
+  }
+
   template <int kPass>
-  static __device__ __forceinline__ void passes(const Threads& threads,
+  static __device__ __forceinline__ void passes(const Threads& threads, unsigned first,
                                                 const typename P::Held (&held)[kHeld],
                                                 const typename P::Base& base,
                                                 typename P::Row (&known)[P::kParts],
@@ -277,18 +326,24 @@ struct OnChip {
       for (int part = 0; part < P::kParts; ++part) totals[part].start();
 #pragma unroll
       for (int i = 0; i < kHeld; i += kTogether) {
-        take<kPass>(threads, held, base, known, totals, i);
+        take<kPass>(threads, first, held, base, known, totals, i);
       }
-      if constexpr (This::kOperands > 0) threads.template meet<kPass, true>(totals, scratch);
+      if constexpr (This::kOperands > 0) {
+        threads.template meet<kPass, true>(totals, scratch);
+        if constexpr (kCluster > 1) {
+          Cluster::template meet<kPass>(threads, totals, scratch + Threads::kScratch);
+          if constexpr (kPass == last_meeting()) hopper::cluster_arrive_relaxed();
+        }
+      }
 #pragma unroll
       for (int part = 0; part < P::kParts; ++part) This::finish(known[part], totals[part]);
-      passes<kPass + 1>(threads, held, base, known, scratch);
+      passes<kPass + 1>(threads, first, held, base, known, scratch);
     }
   }
 
   // Positions from number `i` of a thread on: together, where all threads have all of them.
   template <int kPass, class Totals>
-  static __device__ __forceinline__ void take(const Threads& threads,
+  static __device__ __forceinline__ void take(const Threads& threads, unsigned first,
                                               const typename P::Held (&held)[kHeld],
                                               const typename P::Base& base,
                                               const typename P::Row (&known)[P::kParts],
@@ -298,43 +353,46 @@ struct OnChip {
 #pragma unroll
     for (int k = 0; k < kTogether; ++k) {
       some[k] = held[smaller(i + k, kHeld - 1)];
-      at[k] = threads.first + (i + k) * Threads::kStep;
+      at[k] = first + (i + k) * kStep;
     }
     const int end = i + kTogether;
-    if (threads.is_inside && end <= kHeld && end * Threads::kStep <= P::kPositions) {
+    if (threads.is_inside && end <= kHeld && end * kStep <= P::kPositions) {
       visit<P, kPass, kTogether>(totals, some, base, known, at);
       return;
     }
 #pragma unroll
     for (int k = 0; k < kTogether; ++k) {
-      if (i + k >= kHeld || !has(threads, i + k)) continue;
+      if (i + k >= kHeld || !has(threads, first, i + k)) continue;
       const typename P::Held one[1] = {some[k]};
       const unsigned place[1] = {at[k]};
       visit<P, kPass, 1>(totals, one, base, known, place);
     }
   }
 
-  static __device__ __forceinline__ bool has(const Threads& threads, int i) {
-    const bool all = static_cast<unsigned>((i + 1) * Threads::kStep) <= P::kPositions;
-    return threads.is_inside && (all || threads.first + i * Threads::kStep < P::kPositions);
+  static __device__ __forceinline__ bool has(const Threads& threads, unsigned first, int i) {
+    const bool all = static_cast<unsigned>((i + 1) * kStep) <= P::kPositions;
+    return threads.is_inside && (all || first + i * kStep < P::kPositions);
   }
 
   static __device__ __forceinline__ void run(const typename P::Pointers& p, unsigned images) {
-    __shared__ typename P::Largest scratch[Threads::kScratch];
-    const Threads threads(blockIdx.x, images);
+    __shared__ typename P::Largest scratch[Threads::kScratch + Cluster::kScratch];
+    const Threads threads(blockIdx.x / kCluster, images);
+    const unsigned rank = blockIdx.x % kCluster;
+    const unsigned first = rank * Threads::kStep + threads.first;
     const typename P::Base base = P::base(p, threads.image, threads.column);
     typename P::Held held[kHeld];
 #pragma unroll
     for (int i = 0; i < kHeld; ++i) {
-      if (has(threads, i)) P::load(held[i], base, threads.first + i * Threads::kStep);
+      if (has(threads, first, i)) P::load(held[i], base, first + i * kStep);
     }
     typename P::Row known[P::kParts];
 #pragma unroll
     for (int part = 0; part < P::kParts; ++part) {
       P::begin(known[part], p, threads.image, threads.column, part);
     }
-    passes<1>(threads, held, base, known, scratch);
-    if (threads.is_keeper()) P::end(known, p, threads.image, threads.column);
+    passes<1>(threads, first, held, base, known, scratch);
+    if (threads.is_keeper() && rank == 0) P::end(known, p, threads.image, threads.column);
+    if constexpr (kCluster > 1) hopper::cluster_wait();
   }
 };
 
@@ -375,11 +433,24 @@ struct Streamed {
       start<kPass>(totals);
       if constexpr (This::kOperands > 0) {
         const auto* const left = left_by<kPass>(parts, threads.unit, units);
+        // Some loads are under way together.
+        constexpr int kTogether = P::kParts < 4 ? 8 / P::kParts : 2;
 #pragma unroll 1
-        for (int split = threads.first; split < kSplits; split += Threads::kStep) {
+        for (int from = threads.first; from < kSplits; from += kTogether * Threads::kStep) {
+          typename This::Totals found[kTogether][P::kParts];
 #pragma unroll
-          for (int part = 0; part < P::kParts; ++part) {
-            totals[part].merge(left[(split * P::kParts + part) * Threads::kSlots + threads.slot()]);
+          for (int i = 0; i < kTogether * P::kParts; ++i) {
+            const int split = from + i / P::kParts * Threads::kStep, part = i % P::kParts;
+            auto& one = found[i / P::kParts][part];
+            if (split < kSplits) {
+              one = left[(split * P::kParts + part) * Threads::kSlots + threads.slot()];
+            } else {
+              one.start();
+            }
+          }
+#pragma unroll
+          for (int i = 0; i < kTogether * P::kParts; ++i) {
+            totals[i % P::kParts].merge(found[i / P::kParts][i % P::kParts]);
           }
         }
         threads.template meet<kPass, true>(totals, scratch);

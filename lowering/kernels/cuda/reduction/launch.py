@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.target import Target
 
 WARP = 32
+BATCH = 4
+"""Vectors under way of a thread that reads its elements anew (`Streamed::kBatch`)."""
 STATIC_BYTES = 48 << 10
 """Shared memory that a block has without asking."""
 HELD_REGISTERS = 72
@@ -42,7 +44,6 @@ def units(rows: Rows, config: ReductionConfig) -> int:
 
 def refusal(rows: Rows, config: ReductionConfig, target: Target) -> Refusal | None:
     """Why a config may not run; None if it may."""
-    del target
     if config.threads > MOST_THREADS or config.threads % WARP:
         return Refusal(f"{config.threads} threads are no whole warps of a block")
     sharing = config.x if rows.is_along else config.y
@@ -51,6 +52,12 @@ def refusal(rows: Rows, config: ReductionConfig, target: Target) -> Refusal | No
     width = config.x * rows.width
     if not rows.is_along and rows.run > 1 and width % rows.run:
         return Refusal(f"{width} neighbours are no whole runs of {rows.run}")
+    if config.cluster > 1:
+        if not config.held:
+            return Refusal("blocks of a cluster keep what they share")
+        if config.cluster not in target.clusters:
+            return Refusal(f"{target.arch} has no clusters of {config.cluster} blocks")
+        sharing *= config.cluster
     if config.held:
         if config.splits > 1:
             return Refusal("a row that several blocks share is read again")
@@ -88,12 +95,12 @@ def launch(rows: Rows, config: ReductionConfig, target: Target) -> KernelPlan | 
     is_split = config.splits > 1
     if is_split:
         arguments.append(Pointer("workspace", 0))
-    blocks = units(rows, config)
+    blocks, sharing = units(rows, config), config.splits * config.cluster
     kernels = tuple(
         CudaKernel(
             source,
             _symbol(number),
-            (blocks if number > seen.program.passes else blocks * config.splits, 1, 1),
+            (blocks if number > seen.program.passes else blocks * sharing, 1, 1),
             (config.threads, 1, 1),
             arguments=tuple(arguments),
             spill_bytes=SPILLED_BYTES,
@@ -130,16 +137,17 @@ def _source(text: ProgramText, config: ReductionConfig, numbers: Sequence[int]) 
     parts = ", unsigned char* __restrict__ parts" if config.splits > 1 else ""
     parameters = f"{', '.join(text.parameters)}, long long images{parts}"
     pointers = ", ".join([*(f"i{i}" for i in text.sources), *(f"o{i}" for i in text.targets)])
+    cluster = f"__cluster_dims__({config.cluster}, 1, 1) " if config.cluster > 1 else ""
     lines = ['#include "reduction/kernel.cuh"', text.text]
     for number in numbers:
         given = f"{{{pointers}}}, static_cast<unsigned>(images)"
         if config.held:
-            call = f"convir::OnChip<{sizes}, {config.held}>::run({given})"
+            call = f"convir::OnChip<{sizes}, {config.held}, {config.cluster}>::run({given})"
         else:
             left = "parts" if config.splits > 1 else "nullptr"
             call = f"convir::Streamed<{sizes}, {config.splits}>::run<{number}>({given}, {left})"
         lines += [
-            f'extern "C" __global__ void __launch_bounds__({config.threads})',
+            f'extern "C" __global__ void {cluster}__launch_bounds__({config.threads})',
             f"{_symbol(number)}({parameters}) {{",
             f"  {call};",
             "}",
@@ -149,4 +157,5 @@ def _source(text: ProgramText, config: ReductionConfig, numbers: Sequence[int]) 
 
 def _scratch_bytes(rows: Rows, config: ReductionConfig) -> int:
     largest = largest_bytes(seen_by(rows, config).program)
-    return largest * rows.parts * (config.threads + config.x)
+    left = 3 * config.x if config.cluster > 1 else 0
+    return largest * rows.parts * (config.threads + left)

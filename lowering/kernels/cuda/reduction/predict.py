@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 from convir.lowering.bodies.rows.program import Load, Step
 from convir.lowering.kernels.cuda.prediction.overlap import overlap
-from convir.lowering.kernels.cuda.reduction.launch import WARP, held_registers, seen_by, units
+from convir.lowering.kernels.cuda.reduction.launch import (
+    BATCH,
+    WARP,
+    held_registers,
+    seen_by,
+    units,
+)
 from convir.lowering.kernels.cuda.reduction.totals import total_bytes, totals_of
 
 if TYPE_CHECKING:
@@ -17,48 +23,53 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.cuda.reduction.problem import Rows
     from convir.lowering.kernels.target import Target
 
-START = 0.4
+START = 0.53
 """µs until the first element has come, beside an empty launch."""
-FURTHER = 3.0
+FURTHER = 4.5
 """µs of a further launch: it joins what the one before has left, and waits for memory again."""
-KEPT = 0.03
-"""µs of a vector that a thread keeps: its first one waits for the last."""
-BATCH = 4
-"""Vectors under way of a thread that reads its elements anew."""
-OWN_REGISTERS = 32
-ACCESS, FUNCTION, EXPONENTIAL, QUOTIENT, MOMENT = 3.0, 14.0, 8.0, 8.0, 5.0
+OWN_REGISTERS = 35
+ACCESS, FUNCTION, EXPONENTIAL, QUOTIENT, MOMENT = 1.35, 23.0, 5.5, 7.9, 10.9
 """Instructions: of a vector's access, and of an element's functions, divisions, and moments."""
 SECTOR, APART = 32, 2.0
 """Bytes that memory moves at least, and what an access counts as for each further one of them that
 holds as much of a row: those of few threads a row."""
-THREAD = 100.0
+THREAD = 97.5
 """Instructions of a thread beside its vectors."""
-SHUFFLE, MERGE, BARRIER = 1.0, 4.0, 40.0
+SHUFFLE, MERGE, BARRIER = 0.5, 2.0, 36.0
 """Instructions: of a number from another thread, of two totals as one, of a block that waits."""
-BLOCK, WARP_MEETING, BLOCK_MEETING, COLUMN_MEETING = 0.7, 0.1, 0.4, 0.7
+BLOCK, WARP_MEETING, BLOCK_MEETING, COLUMN_MEETING, CLUSTER_MEETING = 0.2, 0.31, 0.2, 0.36, 2.0
 """µs that a block waits: for memory, and for the totals of a pass."""
-ROUND = 0.6
+ROUND = 0.39
 """µs of a batch of a thread that reads its elements anew: the next one begins behind it."""
-L2_SHARE = 0.5
+L2_SHARE = 0.61
 """Of the L2 cache: what a pass has read of it, the next one finds."""
-POWER = 3.0
+HIDING = 7.0
+"""Warps of a multiprocessor whose instructions wait for each other half of the time."""
+APART_SHARE = 0.71
+"""Of what does not overlap where a multiprocessor has one block."""
+POWER = 2.6
 """How memory, instructions and waiting add up."""
-LINE = 64
-"""Bytes beside each other that memory gives at its rate."""
+LINE, DRAM_LINE = 64, 128
+"""Bytes beside each other that the L2 cache, and memory, give at their rates."""
 
 
 def predict(rows: Rows, config: ReductionConfig, target: Target) -> float:
     """µs."""
     seen = seen_by(rows, config)
     program = seen.program
-    blocks = units(rows, config) * config.splits
+    blocks = units(rows, config) * config.splits * config.cluster
     resident = _resident(seen, config, target)
-    at_once = min(blocks, resident * target.multiprocessors)
+    places = target.multiprocessors
+    if config.cluster > 1:
+        places = target.clusters[config.cluster] * config.cluster
+    at_once = min(blocks, resident * places)
     busy = min(blocks, target.multiprocessors)
     under_way = at_once * config.threads * _vectors(seen, config) * _vector_bytes(rows)
     latency = target.latency / target.clock_mhz
     l2 = busy * target.l2_rate * target.clock_mhz
-    narrow = min(1.0, _run_bytes(rows, config) / LINE)
+    moved = sum(_bytes(a, program) for a in seen.accesses)
+    line = LINE if moved < L2_SHARE * target.l2_bytes else DRAM_LINE
+    narrow = min(1.0, _run_bytes(rows, config) / line)
     read_rate = min(target.dram_read, under_way / latency, l2) * narrow
     write_rate = min(target.dram_write, l2) * narrow
     cached_rate = min(l2, 2 * under_way / latency) * narrow
@@ -68,6 +79,8 @@ def predict(rows: Rows, config: ReductionConfig, target: Target) -> float:
         is_cached = number > 1 and nbytes < L2_SHARE * target.l2_bytes
         memory += nbytes / (cached_rate if is_cached else read_rate)
     issued = _instructions(seen, config) / (busy * target.issue_rate * target.clock_mhz)
+    warps = min(resident, -(-blocks // busy)) * config.threads / WARP
+    issued *= 1 + HIDING / warps
     waits = blocks / at_once * (BLOCK + _meetings(seen, config) + _rounds(seen, config))
     whole = blocks / at_once
     if whole > 1:  # The last blocks of a launch have the GPU for themselves.
@@ -75,8 +88,10 @@ def predict(rows: Rows, config: ReductionConfig, target: Target) -> float:
     stores_rows = any(program.of_rows[store.node] for store in program.stores)
     launches = 1 if config.splits == 1 else program.passes + stores_rows
     between = (launches - 1) * (target.next_launch + FURTHER)
-    start = START + KEPT * config.held
-    return target.launch + start + overlap(POWER, memory, issued, waits) + between
+    together = overlap(POWER, memory, issued, waits)
+    # A block that keeps its rows reads, computes and stores, one after the other.
+    apart = (memory + issued + waits - together) / resident if config.held else 0.0
+    return target.launch + START + together + APART_SHARE * apart + between
 
 
 def _resident(rows: Rows, config: ReductionConfig, target: Target) -> int:
@@ -96,9 +111,10 @@ def _vectors(rows: Rows, config: ReductionConfig) -> int:
 def _meetings(rows: Rows, config: ReductionConfig) -> float:
     """µs that the threads of a block wait for each other's totals."""
     reducing = sum(bool(rows.program.reductions_of(n)) for n in range(1, rows.program.passes + 1))
+    cluster = CLUSTER_MEETING if config.cluster > 1 else 0.0
     if not rows.is_along:
-        return reducing * COLUMN_MEETING
-    return reducing * (WARP_MEETING if config.x <= WARP else BLOCK_MEETING)
+        return reducing * (COLUMN_MEETING + cluster)
+    return reducing * ((WARP_MEETING if config.x <= WARP else BLOCK_MEETING) + cluster)
 
 
 def _vector_bytes(rows: Rows) -> float:
@@ -140,7 +156,7 @@ def _rounds(rows: Rows, config: ReductionConfig) -> float:
 def _instructions(rows: Rows, config: ReductionConfig) -> float:
     """Of all threads."""
     program = rows.program
-    blocks = units(rows, config) * config.splits
+    blocks = units(rows, config) * config.splits * config.cluster
     numbers = range(1, program.passes + 1)
     passes = [program.elements_of(number) for number in numbers]
     together = sorted({i for nodes in passes for i in nodes})

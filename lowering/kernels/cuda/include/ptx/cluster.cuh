@@ -1,6 +1,8 @@
 // Roles of the blocks and warps of a Hopper kernel; PTX ISA, "barrier.cluster" and "setmaxnreg".
 #pragma once
 
+#include "ptx/shared_address.cuh"
+
 namespace convir::hopper {
 
 __device__ __forceinline__ int cluster_rank() {
@@ -23,6 +25,30 @@ __device__ __forceinline__ void cluster_wait() {
 __device__ __forceinline__ void cluster_sync() {
   cluster_arrive();
   cluster_wait();
+}
+
+// What lies at `at` of the shared memory of the block of this rank.
+template <class T>
+__device__ __forceinline__ T of_block(const T* at, int rank) {
+  static_assert(sizeof(T) % 4 == 0);
+  constexpr unsigned kStep = alignof(T) % 16 == 0 ? 4 : 1;
+  unsigned words[sizeof(T) / 4], remote;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
+               : "=r"(remote)
+               : "r"(shared_address(at)), "r"(rank));
+#pragma unroll
+  for (unsigned i = 0; i < sizeof(T) / 4; i += kStep) {
+    if constexpr (kStep == 4) {
+      asm volatile("ld.shared::cluster.v4.u32 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(words[i]), "=r"(words[i + 1]), "=r"(words[i + 2]), "=r"(words[i + 3])
+                   : "r"(remote + 4 * i));
+    } else {
+      asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(words[i]) : "r"(remote + 4 * i));
+    }
+  }
+  T found;
+  memcpy(&found, words, sizeof(T));
+  return found;
 }
 
 // Whether the thread is the one of its warp that asks for what all of it wants once; all of them

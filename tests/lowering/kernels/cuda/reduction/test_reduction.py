@@ -79,10 +79,11 @@ def configs_of(rows: Rows) -> list[ReductionConfig]:
     found = REDUCTION.candidates(rows, DEFAULT_TARGET)
     assert not isinstance(found, Refusal), found.reason
     ranked = sorted(found, key=lambda each: REDUCTION.predict(rows, each, DEFAULT_TARGET))
-    kept = [c for c in ranked if c.held]
+    kept = [c for c in ranked if c.held and c.cluster == 1]
+    clustered = [c for c in ranked if c.cluster > 1]
     split = [c for c in ranked if c.splits > 1]
     streamed = [c for c in ranked if not c.held and c.splits == 1]
-    return [each[0] for each in (kept, split, streamed) if each]
+    return [each[0] for each in (kept, clustered, split, streamed) if each]
 
 
 def plan_of(rows: Rows, config: ReductionConfig) -> KernelPlan:
@@ -268,6 +269,8 @@ def test_one_code_computes_every_batch(shape: tuple[int, ...], axes: tuple[int, 
         ("reduction 32x4 held=3 splits=2", "is read again"),
         ("reduction 8x2 held=12", "no whole warps"),
         ("reduction 128x1 splits=2", "do not share"),
+        ("reduction 32x4 cluster=2", "keep what they share"),
+        ("reduction 8x16 held=2 cluster=4", "vectors of 96 are kept"),
     ],
 )
 def test_a_config_that_is_none_says_why(config: str, reason: str) -> None:
