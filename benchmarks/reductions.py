@@ -137,7 +137,8 @@ def measured(plans: dict[str, KernelPlan], elements: int) -> dict[str, float]:
     """Medians in µs, in turns. Whatever is read is the same random numbers."""
     size = max(elements, LEAST_ELEMENTS)
     numbers = np.random.default_rng(0).standard_normal(size, dtype=np.float32).astype(np.float16)
-    x, y = torch.from_numpy(numbers).cuda(), torch.empty(size, dtype=torch.half, device="cuda")
+    x: Any = torch.tensor(numbers, device="cuda")
+    y = torch.empty_like(x)
     space = max(sum(plan.workspace) for plan in plans.values())
     workspace = torch.empty(space + 1, dtype=torch.uint8, device="cuda")
     memories = {"input": x.data_ptr(), "output": y.data_ptr(), "workspace": workspace.data_ptr()}

@@ -21,10 +21,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ContainerType
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
-    from xdsl.ir import Block, SSAValue
+    from xdsl.ir import Attribute, Block, SSAValue
 
     from convir.lowering.bodies.rows.program import RowProgram
 
@@ -287,9 +287,12 @@ def widens(op: Operation) -> bool:
     return all(_element_bytes(each) < written for each in view.inputs)
 
 
-def _element_bytes(tensor: SSAValue) -> int:
-    assert isinstance(tensor.type, ContainerType)
-    return element_bytes(tensor.type.get_element_type())
+def _element_bytes(value: SSAValue) -> int:
+    """Of an element of a tensor, or of a number."""
+    kind = value.type
+    if isinstance(kind, TensorType):
+        kind = cast("TensorType[Attribute]", kind).element_type
+    return element_bytes(kind)
 
 
 def _read_by(op: Operation) -> Sequence[SSAValue]:
