@@ -27,6 +27,7 @@ LINES = (
     f"conv -n {{}} -c 16 -H 14 -W 14 -k 24 -y 3 -x 3 -p 1 -q 1 -u 2 -v 2 -F 2 {NHWC}",
     f"conv -n {{}} -c 16 -H 14 -W 14 -k 24 -y 3 -x 3 -p 1 -q 1 -F 4 {NHWC}",
     f"conv -n {{}} -c 32 -H 9 -W 9 -k 32 -y 3 -x 3 -p 1 -q 1 -g 4 -F 1 {NHWC}",
+    "conv -n {} -c 20 -H 9 -W 9 -k 20 -y 3 -x 3 -p 1 -q 1 -g 20 -F 1",
 )
 WEIGHTS = [[[[(7 * k + c) % 5 - 2.0 for c in range(16)]]] for k in range(16)]
 CONSTANT_WEIGHTS = f"""

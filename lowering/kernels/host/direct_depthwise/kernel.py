@@ -369,9 +369,10 @@ class PlaneKernel:
             reads = f.mul(group, spec.a.group_stride)
             writes = f.add(f.mul(group, spec.c.group_stride), f.mul(column, spec.c.stride))
             writes = f.add(writes, phase.out_offset)
-            for axis in reversed(self._outer):
-                at = f.rem(number, axis.size, "at")
-                number = f.div(number, axis.size)
+            for place, axis in reversed(tuple(enumerate(self._outer))):
+                # What is left is the outermost number, e.g. of an image: no size of it is in code.
+                at = f.rem(number, axis.size, "at") if place else number
+                number = f.div(number, axis.size) if place else number
                 read = f.add(f.mul(at, axis.step), axis.tap_rows[0])
                 reads = f.add(reads, f.mul(read, axis.row_stride), "reads")
                 writes = f.add(writes, f.mul(at, axis.out_stride), "writes")
