@@ -3,7 +3,8 @@
 for item:                      a block of rows of one result plane
   for line of the block:       copy the row of A, or zeros, to scratch memory between zeros
   for some rows:
-    for some vectors:          sum up over all taps, in registers, and store
+    for some vectors:          ask for what comes next, if it is far
+                               sum up over all taps, in registers, and store
 
 Vectors hold adjacent pixels; one that several rows read is loaded once for all of them. Scratch
 memory stays in the first-level cache and holds the padding, so that no load is masked; at step 2 it
@@ -32,6 +33,8 @@ from convir.lowering.kernels.host.code.builder import (
 from convir.lowering.kernels.host.code.elements.storage import Storage
 from convir.lowering.kernels.host.code.entry import CONTRACT, KERNEL_PARAMETERS
 from convir.lowering.kernels.host.code.fused_store import FusedStore
+from convir.lowering.kernels.host.direct_depthwise.predict import TAP_CYCLES
+from convir.lowering.kernels.host.traffic import operand_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,11 +62,21 @@ MAX_ROWS = 4
 TEMPORARIES = 2
 """Vector registers for weights, beside accumulators and the pixels of one row."""
 
+SCRATCH_PART = 2
+"""Of the first-level cache, for the lines of a block: results and what is copied need the rest."""
+
 SCRATCH_BYTES = 32 * 1024
-"""Lines of an item, in the first-level cache; a block has at least one row."""
+"""Lines of a block whose rows would otherwise be few for those that it copies again."""
+
+FEW_AGAIN = 4
+"""Times as many lines of a block are new as are copied again: blocks of wide lines have more rows
+than fit a part of the cache then."""
 
 MAX_SCRATCH_BYTES = 128 * 1024
 """Lines of one row that is spread over so many rows of A that they leave the cache."""
+
+FAR = 2
+"""Times what a core finds in the last cache: of less, most is found there, and comes in time."""
 
 MIN_ITEMS = 16
 """With fewer items than this, threads would wait for each other."""
@@ -119,8 +132,16 @@ def cut_planes(spec: Contraction, lanes: Lanes) -> PlaneCuts | None:
     if span * line_bytes > MAX_SCRATCH_BYTES:
         return None
     planes = spec.groups * spec.out_channels * prod(axis.size for axis in outer)
-    rows = max(1, (SCRATCH_BYTES // line_bytes - span) // y.step + 1)
+
+    def most_rows(nbytes: int) -> int:
+        return max(1, (nbytes // line_bytes - span) // y.step + 1)
+
+    few_again = -(-FEW_AGAIN * max(span - y.step, 0) // y.step)
+    rows = most_rows(lanes.cpu.l1_bytes // SCRATCH_PART)
+    rows = max(rows, min(few_again, most_rows(SCRATCH_BYTES)))
     rows = min(rows, y.size, -(-y.size * planes // MIN_ITEMS))
+    blocks = -(-y.size // rows)
+    rows = -(-y.size // blocks)  # as many of each block
     return PlaneCuts(
         first_column=first,
         out_channels=out_channels,
@@ -129,7 +150,7 @@ def cut_planes(spec: Contraction, lanes: Lanes) -> PlaneCuts | None:
         span=span,
         rows=rows,
         lines=(rows - 1) * y.step + span,
-        blocks=-(-y.size // rows),
+        blocks=blocks,
         line_bytes=line_bytes,
     )
 
@@ -262,17 +283,30 @@ class PlaneKernel:
             with f.when(f.emit("i1", "outside", f"xor {inside}, true"), "padding"):
                 f.call(clear, target)
         taps = self._taps(f)
-        rest = x.size % (VECTORS * self.lanes.count)
+        step = VECTORS * self.lanes.count
+        rest = x.size % step
+        # Whether it pays is a number: the code of another batch differs in numbers alone.
+        far = operand_bytes(self.spec) > FAR * self.lanes.cpu.l3_bytes
+        pays = f.compare("ne", f.emit(I64, "pays", f"add i64 0, {int(far)}"), 0)
+        below = f.minimum(f.add(top, lines), y.extent, "below")
+        below = f.element(f.argument("a"), below, y.row_stride * size, "below")
 
         def write(start: Value | int, stop: Value, rows: int) -> None:
             with f.loop("row", start, stop, rows) as row:
                 line = f.element(scratch, row.index, y.step * cuts.line_bytes, "line")
                 out = f.element(f.argument("c"), f.add(first, row.index), y.out_stride * out_size)
-                step = VECTORS * self.lanes.count
+                asked = f.offset(below, f.mul(row.index, x.size * self._asked_bytes), "asked")
+
+                def some(column: Value | int, count: int) -> None:
+                    if self._asks:
+                        with f.when(pays, "asking"):
+                            self._ask(f, (asked, out), column, count, rows)
+                    self._sums(f, taps, line, out, column, count, rows)
+
                 with f.loop("out_channels", 0, x.size - rest, step) as column:
-                    self._sums(f, taps, line, out, column.index, step, rows)
+                    some(column.index, step)
                 if rest:
-                    self._sums(f, taps, line, out, x.size - rest, rest, rows)
+                    some(x.size - rest, rest)
 
         together = self._rows_together
         whole = f.sub(count, f.rem(count, together), "whole")
@@ -310,6 +344,47 @@ class PlaneKernel:
             weight = storage.load_scalar(f, f.offset(f.argument("weights"), offset))
             found.append((at, f.splat(weight, self.lanes.count, "weight")))
         return found
+
+    @property
+    def _asks(self) -> bool:
+        """Whether rows may ask for what comes next: those of a single vector leave time enough."""
+        return self._x.size > self.lanes.count
+
+    @property
+    def _asked_bytes(self) -> int:
+        """Bytes of A that are asked for with each result: as many as the next block reads for it,
+        unless memory delivers fewer while it is summed up. What is asked for beyond that waits in
+        the way of what is needed."""
+        if self.spec.out_channels > 1:
+            return 0
+        cpu, taps = self.lanes.cpu, self.spec.phases[0].taps
+        delivered = taps * TAP_CYCLES / self.lanes.count * cpu.dram_rate / cpu.clock_mhz
+        read = self._x.step * self._y.step * STORAGE_BYTES[self.spec.a.type]
+        return min(read, round(delivered))
+
+    def _ask(
+        self, f: Function, places: tuple[Value, Value], column: Value | int, count: int, rows: int
+    ) -> None:
+        """Ask for what the next rows of results are stored to, and for a share of the lines that
+        the next block copies, from its first line on.
+
+        Args:
+            f: the function.
+            places: what these rows ask for of A, from the first column, and their first result.
+            column: the first one.
+            count: of columns.
+            rows: how many rows are summed up together.
+        """
+        asked, out = places
+        size = STORAGE_BYTES[self.spec.c.type]
+        here = f.element(out, column, size)
+        for row in range(rows, 2 * rows):
+            for at in range(0, count * size, LINE_BYTES):
+                next_row = f.offset(here, row * self._y.out_stride * size + at, "next.row")
+                f.prefetch(next_row, writes=True)
+        here = f.element(asked, column, rows * self._asked_bytes)
+        for at in range(0, rows * count * self._asked_bytes, LINE_BYTES):
+            f.prefetch(f.offset(here, at, "next.lines"), level=2)
 
     def _sums(
         self,
