@@ -1,7 +1,7 @@
 """Exponentials, the functions that are made of one, and what activations make of these.
 
     exp       2^n · e^r with the n that leaves |r| <= ln 2 / 2; e^r = 1 + r + r² · P(r)
-    tanh      h - h² / (1 + h) or 1 - 1 / (1 + h) at h = (e^2|x| - 1) / 2, of which e^r - 1 loses
+    tanh      h - h · h / (1 + h) or 1 - 1 / (1 + h) at h = (e^2x - 1) / 2, of which e^r - 1 loses
               nothing where n = 0
     sigmoid   1 / (1 + exp(-x)), both parts scaled so that exp neither overflows nor vanishes
 
@@ -26,7 +26,8 @@ _EXPM1 = (
     0.4999999701976776, 0.16666539013385773, 0.04166775569319725, 0.008367122150957584,
     0.0013835706049576402,
 )  # fmt: skip
-
+_ONE_LESS_EXP = tuple(-c * (-2.0) ** power for power, c in enumerate(_EXPM1, 2))
+"""The same of 1 - e^(-2r), less its first term."""
 _EXP2 = (
     0.6931471824645996, 0.24022594094276428, 0.055503662675619125, 0.009625445120036602,
     0.0013387927319854498, 0.0001333249529125169,
@@ -134,17 +135,23 @@ def _near_zero(r: Term) -> Term:
 
 def tanh(x: Term) -> Term:
     """The hyperbolic tangent of `x`."""
-    twice = x.magnitude().at_most(_TANH_END)
-    twice = twice + twice
+    bounded = x.at_least(-_TANH_END).at_most(_TANH_END)
     rounder = x.number(_ROUNDER + _BIAS - 1)
-    shifted = twice.times_plus(LOG2_E, rounder)
-    rest = (shifted - rounder).times_plus(-_LN2, twice)
+    shifted = bounded.times_plus(2 * LOG2_E, rounder)
     half_power = (shifted.bits() << _MANTISSA).floats()
-    less_one = (rest * rest).times_plus(polynomial(rest, _EXPM1), rest)
-    half = half_power.times_plus(less_one, half_power - 0.5)
+    # What is left of -x: no sum from here on is of zeros with different signs, so -0 gives -0.
+    rest = (rounder - shifted).times_plus(-_LN2 / 2, -bounded)
+    one_less = (rest * rest).times_plus(polynomial(rest, _ONE_LESS_EXP), rest + rest)
+    half = (-half_power).times_plus(one_less, -(0.5 - half_power))
+    half_and_one = (-half_power).times_plus(one_less, half_power + 0.5)
     # h / (1 + h) as that of which the quotient is the smaller part, and its errors are.
     whole = half.at_most(1.0)
-    return (whole - whole * whole / (half + 1.0)).with_sign_of(x)
+    return (-whole).times_plus(whole / half_and_one, whole)
+
+
+def tanh_by_magnitude(x: Term) -> Term:
+    """As `tanh`, for CPUs whose multiply-adds round twice: below zero it is then past two units."""
+    return tanh(x.magnitude()).with_sign_of(x)
 
 
 def sigmoid(x: Term) -> Term:

@@ -43,6 +43,8 @@ FUNCTIONS: Mapping[str, Callable[..., Term]] = {
 _BY_SCALING: Mapping[str, Callable[..., Term]] = {"math.exp": exponential.exp_by_scaling}
 """Of `FUNCTIONS`, on CPUs with vectors of 512 bits."""
 _SCALING_BITS = 512
+_UNFUSED: Mapping[str, Callable[..., Term]] = {"math.tanh": exponential.tanh_by_magnitude}
+"""Of `FUNCTIONS`, on CPUs without fused multiply-adds."""
 
 
 def write(f: Function, name: str, operands: Sequence[Value], cpu: CpuTarget) -> Value:
@@ -50,6 +52,8 @@ def write(f: Function, name: str, operands: Sequence[Value], cpu: CpuTarget) -> 
     function = FUNCTIONS[name]
     if cpu.vector_bits == _SCALING_BITS:
         function = _BY_SCALING.get(name, function)
+    if not cpu.fma:
+        function = _UNFUSED.get(name, function)
     return function(*(Term(f, operand) for operand in operands)).value
 
 
