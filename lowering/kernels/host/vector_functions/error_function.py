@@ -1,6 +1,7 @@
 """The error function, and gelu, which is the distribution of a normal variable times the variable.
 
-erf    x + x · P(x²) for |x| < 1, and beyond 1 - 2^Q(|x|)
+erf    the larger of |x| + |x| · P(x²), which is too small beyond 1.2, and 1 - Q(|x|)⁴, which is
+       too small below 1.19
 gelu   x · h or x · (1 - h) with h = erfc(|x| / sqrt 2) / 2 = 2^(-x² · log2 e / 2) · P(u) at
        u = 1 / (1 + 0.3 · |x|), in f64: neither loses what small values of h have
        to bf16: h = 2^R(|x|), relative to 2^-12, or to 2^-30 of 1 where gelu is small
@@ -12,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from convir.lowering.kernels.host.vector_functions.exponential import (
     EXP_PARTS_SHIFT,
-    exp2_between,
     exp2_to_bf16,
     parts_of_half,
 )
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.host.vector_functions.term import Term
 
 _ERF_NEAR = (
-    0.12837916612625122, -0.3761262595653534, 0.11283578723669052, -0.026853347197175026,
-    0.005187162198126316, -0.0007997853099368513, 7.806903886375949e-05,
+    0.12837916612625122, -0.37612631916999817, 0.1128370612859726, -0.026861920952796936,
+    0.005212902557104826, -0.0008383461972698569, 0.00010632109479047358, -8.071161573752761e-06,
 )  # fmt: skip
 _ERF_FAR = (
-    -0.0004927146947011352, -1.6260459423065186, -0.9206485152244568, -0.14875145256519318,
-    0.03150558844208717, -0.004252557177096605, 0.00026888842694461346,
+    1.0062720775604248, -0.3117915689945221, -0.05850828066468239, -0.05486783757805824,
+    0.06842749565839767, -0.022926192730665207, 0.003354204585775733, -0.00018798137898556888,
 )  # fmt: skip
 _GELU_SLOPE = (
     0.7037772536277771, 2.3519692420959473,
@@ -42,8 +42,8 @@ _GELU_TO_BF16 = (
     -1.000213861465454, -1.1479672193527222, -0.4665662348270416, -0.04654252529144287,
     0.005355844274163246, -0.0002752061700448394,
 )  # fmt: skip
-_ERF_SPLIT, _ERF_END = 1.0, 3.95
-"""Beyond the end, erf is 1 in f32."""
+_ERF_END = 4.0
+"""Beyond, erf is 1 in f32."""
 _GELU_END = 14.6
 """Beyond, gelu is x or 0 in f32."""
 _GELU_TO_BF16_END = 12.292
@@ -55,9 +55,10 @@ _UPPER_HALF = -4096
 def erf(x: Term) -> Term:
     """The error function of `x`."""
     magnitude = x.magnitude().at_most(_ERF_END)
-    near = x.times_plus(polynomial(x * x, _ERF_NEAR), x)
-    far = (1.0 - exp2_between(polynomial(magnitude, _ERF_FAR))).with_sign_of(x)
-    return (magnitude < _ERF_SPLIT).select(near, far)
+    near = magnitude.times_plus(polynomial(magnitude * magnitude, _ERF_NEAR), magnitude)
+    root = polynomial(magnitude, _ERF_FAR)
+    square = root * root
+    return near.at_least((-square).times_plus(square, 1.0)).signed_as(x)
 
 
 def gelu(x: Term) -> Term:

@@ -176,22 +176,14 @@ def _plus_exp(one: Term, x: Term, rounder: Term) -> Term:
     return power.times_plus(_near_zero(rest), one) + power
 
 
-def exp2_between(x: Term) -> Term:
-    """2 to the power of an f32 of which 2^x is a normal number, relative to 1."""
-    return _exp2(x, _EXP2)
-
-
 def exp2_to_bf16(x: Term) -> Term:
-    """The same to 2^-13 of the result; 0 for a power that is -127, rounded."""
-    return _exp2(x, _EXP2_TO_BF16)
-
-
-def _exp2(x: Term, coefficients: tuple[float, ...]) -> Term:
+    """2 to the power of an f32 of which 2^x is a normal number, to 2^-13 of the result; 0 for a
+    power that is -127, rounded."""
     rounder = x.number(_ROUNDER + _BIAS)
     shifted = x + rounder
     rest = x - (shifted - rounder)
     power = (shifted.bits() << _MANTISSA).floats()
-    return power * rest.times_plus(polynomial(rest, coefficients), 1.0)
+    return power * rest.times_plus(polynomial(rest, _EXP2_TO_BF16), 1.0)
 
 
 def exp2_wide(x: Term) -> Term:

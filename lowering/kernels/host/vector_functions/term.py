@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _SCALED_LANES = 16
 """Floats of the vectors that LLVM has a function for whose exponents are floats too."""
+_SIGN = -(1 << 31)
+"""The bit of an f32 that is its sign."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +104,10 @@ class Term:
     def with_sign_of(self, other: Term) -> Term:
         """|self| with the sign of `other`."""
         return self._intrinsic("copysign", other)
+
+    def signed_as(self, other: Term) -> Term:
+        """`self`, which is not negative, with the sign of `other`: one step less."""
+        return self.bits().differing(other.bits() & _SIGN).floats()
 
     def at_least(self, bound: Operand) -> Term:
         """The larger one; NaN where `self` is."""
