@@ -23,7 +23,9 @@ ENDS = (0x0, 0x1, 0x2, 0x7FFFFF, 0x800000, 0x3F3504F3, 0x3F800000, 0x7F7FFFFF, 0
 def spread() -> np.ndarray:
     """Numbers of all magnitudes, NaN, and neighbours of those at which a function changes."""
     ends = np.array(ENDS, np.int64)[:, None] + np.arange(-3, 4)
-    turns = np.array([0.55, 1, 3.95, 9.5, 15, 50, 87.3366, 88.7228, 103.97, 105, 110, 2.0**50])
+    turns = np.array(
+        [0.55, 1, 1.19, 1.2, 3.95, 4, 9.5, 15, 50, 87.3366, 88.7228, 103.97, 105, 110, 2.0**50]
+    )
     turns = turns.astype(np.float32).view(np.uint32).astype(np.int64)[:, None] + np.arange(-3, 4)
     near = np.concatenate([ends.ravel(), turns.ravel()]).clip(0)
     bits = np.concatenate([np.arange(0, 1 << 32, STEP), near, near | 1 << 31, [0x7FC00001] * 3])
@@ -38,6 +40,14 @@ def test_within_two_units_of_the_exact_function(name: str, cpu: str) -> None:
     off = units_off(computed(name, cpu)(x), EXACT[name](x))
     worst = np.argmax(off)
     assert off[worst] <= (OF_GELU if name == "gelu" else ALLOWED), x[worst]
+
+
+@pytest.mark.parametrize("cpu", [HOST, X86_64_V3, X86_64])
+@pytest.mark.parametrize("name", ["math.erf", "math.tanh"])
+def test_never_beyond_one(name: str, cpu: str) -> None:
+    """Also where the last step rounds, so that 1 - y² has no sign."""
+    x = np.linspace(-12, 12, 1 << 16).astype(np.float32)
+    assert np.abs(computed(name, cpu)(x)).max() == 1
 
 
 @pytest.mark.parametrize("cpu", [HOST, X86_64_V3, X86_64])
