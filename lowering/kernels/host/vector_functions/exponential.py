@@ -138,12 +138,13 @@ def tanh(x: Term) -> Term:
     bounded = x.at_least(-_TANH_END).at_most(_TANH_END)
     rounder = x.number(_ROUNDER + _BIAS - 1)
     shifted = bounded.times_plus(2 * LOG2_E, rounder)
-    half_power = (shifted.bits() << _MANTISSA).floats()
     # What is left of -x: no sum from here on is of zeros with different signs, so -0 gives -0.
     rest = (rounder - shifted).times_plus(-_LN2 / 2, -bounded)
+    half_power = (shifted.bits() << _MANTISSA).floats()
+    least, most = -(0.5 - half_power), half_power + 0.5
     one_less = (rest * rest).times_plus(polynomial(rest, _ONE_LESS_EXP), rest + rest)
-    half = (-half_power).times_plus(one_less, -(0.5 - half_power))
-    half_and_one = (-half_power).times_plus(one_less, half_power + 0.5)
+    half = (-half_power).times_plus(one_less, least)
+    half_and_one = (-half_power).times_plus(one_less, most)
     # h / (1 + h) as that of which the quotient is the smaller part, and its errors are.
     whole = half.at_most(1.0)
     return (-whole).times_plus(whole / half_and_one, whole)
