@@ -23,7 +23,8 @@ Sums in i32 are of bytes, unsigned in A and signed in B, modulo 2^32; a tap outs
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property
 from math import prod
 from typing import Literal, TypeAlias
 
@@ -175,6 +176,14 @@ class Contraction:
         sizes = [size for axis in axes for size in (axis.size, axis.extent)]
         if min(self.in_channels, self.out_channels, self.groups, *sizes) < 1:
             raise ValueError("sizes of a contraction are at least 1")
+
+    def __hash__(self) -> int:
+        """Of all fields, computed once: it is the key of what is remembered of a problem."""
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(tuple(getattr(self, field.name) for field in fields(self)))
 
     @property
     def inputs(self) -> tuple[Channels, Weights | Channels]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import ceil
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from convir.lowering.bodies.contraction.spec import Contraction
-    from convir.lowering.kernels.cuda.depthwise.problem import DepthwiseForm
+    from convir.lowering.kernels.cuda.depthwise.problem import DepthwiseForm, TileLayout
     from convir.lowering.kernels.cuda.direct.problem import DirectProblem
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.target import Target
@@ -45,8 +46,12 @@ def plan(
         return found
     problem, form = found
 
+    tiles: dict[DepthwiseConfig, TileLayout] = {}
+
     def judged(config: DepthwiseConfig) -> float | Refusal:
-        tile = layout(problem, form, config)
+        alone = replace(config, resident=1)  # which a tile does not depend on
+        tile = tiles.get(alone) or layout(problem, form, alone)
+        tiles[alone] = tile
         refused = refusal(problem, form, config, tile, target)
         if refused is not None:
             return refused

@@ -10,12 +10,14 @@ aligned along channels only. The copy is a launch of its own in front of the con
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import product
 from math import gcd, prod
 from typing import TYPE_CHECKING, Literal
 
 from convir.lowering.bodies.contraction.spec import STORAGE_BYTES, Channels, Weights
 from convir.lowering.kernels.cuda.launch import CudaKernel, Pointer, Scalar
+from convir.lowering.kernels.cuda.prediction.traffic import KEPT_PROBLEMS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -235,6 +237,7 @@ def copy_launches(
     return (CudaKernel(source, symbol, grid, block, 0, tuple(arguments)),)
 
 
+@lru_cache(maxsize=KEPT_PROBLEMS)
 def copied(spec: Contraction, operands: str) -> tuple[Contraction, tuple[Copy, ...]]:
     """`spec` on copies of `operands` (letters of `abc`), and the copies.
 

@@ -12,12 +12,14 @@ than a kernel that reads single elements. See `README.md`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer
 from convir.lowering.kernels.cuda.layout_conversion.copies import copied, copy_launches, copyable
-from convir.lowering.kernels.cuda.layout_conversion.predict import copy_work, time_of
+from convir.lowering.kernels.cuda.layout_conversion.predict import copies_time, copy_work
+from convir.lowering.kernels.cuda.prediction.traffic import KEPT_PROBLEMS
 from convir.lowering.kernels.protocol import Problem
 
 if TYPE_CHECKING:
@@ -109,10 +111,10 @@ class LayoutConversion:
     def predict(self, problem: Problem, config: KernelConfig, target: Target) -> float:
         """µs of the copies, and of the kernel between them."""
         conversion = _own(config)
-        moved, copies = copied(problem.contraction, conversion.operands)
+        moved, copying = _copying(problem.contraction, conversion.operands, target)
         on_copies = Problem(moved, problem.epilogue)
-        inner = self._family_of(conversion.inner).predict(on_copies, conversion.inner, target)
-        return time_of(inner, [copy_work(copy) for copy in copies], target)
+        family = self._family_of(conversion.inner)
+        return family.predict(on_copies, conversion.inner, target) + copying
 
     def launch(
         self, problem: Problem, config: KernelConfig, target: Target
@@ -162,6 +164,13 @@ class LayoutConversion:
             if family.name == name:
                 return family
         raise ValueError(f"there is no family of '{config}'")
+
+
+@lru_cache(maxsize=KEPT_PROBLEMS)
+def _copying(spec: Contraction, operands: str, target: Target) -> tuple[Contraction, float]:
+    """The contraction on copies, and the µs of the copies."""
+    moved, copies = copied(spec, operands)
+    return moved, copies_time([copy_work(copy) for copy in copies], target)
 
 
 def _own(config: KernelConfig) -> LayoutConversionConfig:

@@ -17,7 +17,7 @@ from convir.lowering.kernels.cuda.sm80_implicit_gemm.config import (
     refusal,
     splits_f32,
 )
-from convir.lowering.kernels.cuda.sm80_implicit_gemm.predict import split_work, time_of, work
+from convir.lowering.kernels.cuda.sm80_implicit_gemm.predict import split_times, work
 from convir.lowering.kernels.cuda.sm80_implicit_gemm.vector_widths import (
     orientation,
     reduced_of,
@@ -141,9 +141,8 @@ def _best_split(
         return tile
     most = min(-(-max(reduced_of(spec)) // tile.k) // MIN_STEPS, MAX_SPLIT)
     whole = work(spec, epilogue, tile, gpu)
-    times = {1: time_of(whole, gpu)}
-    for parts in _splits(blocks_of(spec, tile), most, gpu):
-        times[parts] = time_of(split_work(whole, spec, tile, parts), gpu)
+    counts = (1, *_splits(blocks_of(spec, tile), most, gpu))
+    times = split_times(whole, counts, gpu)
     return replace(tile, splits=min(times, key=lambda parts: times[parts]))
 
 

@@ -31,6 +31,8 @@ from convir.lowering.kernels.cuda.sm80_implicit_gemm.vector_widths import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.sm80_implicit_gemm.config import Sm80ImplicitGemmConfig
@@ -119,8 +121,8 @@ class Work:
     stages: int
     resident: int
     splits: int
-    part_bytes: float
-    """Of the tiles of all splits, written."""
+    tile_bytes: float
+    """Of sums: a tile of one split, written."""
     used: float
     """The part of tiles that lies inside of the result: no more of them is read again."""
     traffic: Traffic
@@ -237,10 +239,6 @@ def work(
             target.threads // config.threads,
         ),
     )
-    tiles = sum(count for count, _ in phases)
-    part_bytes = 0.0
-    if config.splits > 1:
-        part_bytes = tiles * config.m * config.n * STORAGE_BYTES[spec.element]
     line_out = config.n if flat.stored_by_out_channel else config.m
     out = min(vectors.out, line_out)
     return Work(
@@ -262,19 +260,11 @@ def work(
         stages=config.stages,
         resident=resident,
         splits=config.splits,
-        part_bytes=part_bytes,
+        tile_bytes=config.m * config.n * STORAGE_BYTES[spec.element],
         used=used_rows * used_columns,
         traffic=replace(traffic_of(spec, epilogue), sector_writes=sector_writes(spec)),
         converted=tuple(copy_work(copy) for copy in converted),
     )
-
-
-def split_work(whole: Work, spec: Contraction, tile: Sm80ImplicitGemmConfig, parts: int) -> Work:
-    """The work of a config whose reduction is not split, `whole`, split into `parts`."""
-    phases = tuple((count * parts, ceil(steps / parts)) for count, steps in whole.phases)
-    blocks = sum(count for count, _ in phases)
-    part_bytes = float(blocks * tile.m * tile.n * STORAGE_BYTES[spec.element])
-    return replace(whole, phases=phases, splits=parts, part_bytes=part_bytes)
 
 
 def uneven(warps: int) -> float:
@@ -282,15 +272,29 @@ def uneven(warps: int) -> float:
     return ceil(warps / PARTITIONS) * PARTITIONS / warps
 
 
-def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
+@dataclass(frozen=True)
+class _Pace:
+    """Cycles that a config takes, whatever the splits of its reduction, and µs beside."""
+
+    step: float
+    """A multiprocessor, for the step of a block."""
+    alone: float
+    """A block until its next step, where no other block runs."""
+    stored: float
+    """A multiprocessor, for the results of a block."""
+    dram: float
     """µs."""
+    copies: float
+    """µs."""
+
+
+def _pace(work: Work, target: Target, k: Constants) -> _Pace:
     walk = k.walk * (k.dynamic if len(work.phases) > 1 else 1.0)
     copying = k.vector * work.vectors + k.through * work.through + walk * work.walks
     issue = (copying + work.mma_instructions + k.fma * work.fma_instructions) / target.issue_rate
     multiply = k.multiply * (k.three if work.is_split else 1.0)
     tensor = multiply * work.products / target.mma_rate[work.rate] if work.is_mma else 0.0
     memory = k.line * work.lines + work.shared / target.shared_rate
-    step = overlap(k.power, issue, tensor, memory)
     alone = k.sync + k.depend * copying / work.threads
     if work.is_mma:
         alone += multiply * work.warp_products / (target.mma_rate[work.rate] / 4)
@@ -299,32 +303,84 @@ def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
     alone = max(alone, target.latency / (work.stages - 1))
     if work.through:
         alone += k.stall
-    stored = k.store * work.stores / target.issue_rate
+    return _Pace(
+        overlap(k.power, issue, tensor, memory),
+        alone,
+        k.store * work.stores / target.issue_rate,
+        k.dram * work.traffic.time(target),
+        copies_time(work.converted, target),
+    )
+
+
+def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
+    """µs."""
+    return _time_at(_pace(work, target, k), work, target, k)
+
+
+def split_times(whole: Work, counts: Iterable[int], target: Target) -> dict[int, float]:
+    """µs of a config whose reduction is not split, by the number of parts that split it.
+
+    Args:
+        whole: of its work, which is one phase.
+        counts: numbers of parts.
+        target: the GPU.
+    """
+    pace = _pace(whole, target, FITTED)
+    ((blocks, steps),) = whole.phases
+    return {
+        parts: _uniform_time(pace, whole, (blocks * parts, ceil(steps / parts), parts), target)
+        for parts in counts
+    }
+
+
+def _time_at(pace: _Pace, work: Work, target: Target, k: Constants) -> float:
     blocks = sum(count for count, _ in work.phases)
-    sms = target.multiprocessors
     if len(work.phases) == 1:
-        steps = work.phases[0][1]
-        each = ceil(blocks / sms)
-        busy = each * (steps * step + stored) * uneven(each * work.threads // WARP)
-        waves = ceil(each / work.resident)
-        waiting = waves * (k.block + steps * alone)
-    else:
-        total = sum(count * steps for count, steps in work.phases)
-        longest = max(steps for _, steps in work.phases)
-        busy = (total * step + blocks * stored) / sms + 0.5 * (longest * step + stored)
-        waves = blocks / sms / work.resident
-        waiting = waves * k.block + total / sms / work.resident * alone
-        waiting = max(waiting, k.block + longest * alone)
-    time = overlap(4.0, busy, waiting) / target.clock_mhz
-    time = overlap(k.dram_power, time, k.dram * work.traffic.time(target))
-    time += target.launch + k.start
-    if work.splits > 1:
-        time += target.next_launch
-        moved = work.part_bytes * (1 + work.used)
-        time += k.added * moved / (target.l2_rate * sms * target.clock_mhz)
-        time += k.add * ceil(work.splits / ADDED_AT_ONCE) / target.clock_mhz
-    time += copies_time(work.converted, target)
-    return time
+        return _uniform_time(pace, work, (blocks, work.phases[0][1], work.splits), target, k)
+    sms = target.multiprocessors
+    total = sum(count * steps for count, steps in work.phases)
+    longest = max(steps for _, steps in work.phases)
+    busy = (total * pace.step + blocks * pace.stored) / sms
+    busy += 0.5 * (longest * pace.step + pace.stored)
+    waiting = blocks / sms / work.resident * k.block + total / sms / work.resident * pace.alone
+    waiting = max(waiting, k.block + longest * pace.alone)
+    time = _launched(pace, overlap(4.0, busy, waiting), target, k)
+    return time + _adding(work, blocks, work.splits, target, k)
+
+
+def _uniform_time(
+    pace: _Pace, work: Work, split: tuple[int, int, int], target: Target, k: Constants = FITTED
+) -> float:
+    """µs of one phase.
+
+    Args:
+        pace: of a block.
+        work: what is done, in any number of parts.
+        split: blocks, steps of each, and the parts of a reduction.
+        target: the GPU.
+        k: the fitted constants.
+    """
+    blocks, steps, parts = split
+    each = ceil(blocks / target.multiprocessors)
+    busy = each * (steps * pace.step + pace.stored) * uneven(each * work.threads // WARP)
+    waiting = ceil(each / work.resident) * (k.block + steps * pace.alone)
+    time = _launched(pace, overlap(4.0, busy, waiting), target, k)
+    return time + _adding(work, blocks, parts, target, k)
+
+
+def _launched(pace: _Pace, cycles: float, target: Target, k: Constants) -> float:
+    time = overlap(k.dram_power, cycles / target.clock_mhz, pace.dram)
+    return time + target.launch + k.start + pace.copies
+
+
+def _adding(work: Work, blocks: int, parts: int, target: Target, k: Constants) -> float:
+    """µs of the launch that adds the parts of a reduction."""
+    if parts == 1:
+        return 0.0
+    moved = blocks * work.tile_bytes * (1 + work.used)
+    time = k.added * moved / (target.l2_rate * target.multiprocessors * target.clock_mhz)
+    time += k.add * ceil(parts / ADDED_AT_ONCE) / target.clock_mhz
+    return target.next_launch + time
 
 
 def predict(

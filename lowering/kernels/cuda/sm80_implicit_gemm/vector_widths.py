@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from math import gcd
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 from convir.analysis.refusal import Refusal
 from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.cuda.launch import POINTER_ALIGNMENT
+from convir.lowering.kernels.cuda.prediction.traffic import KEPT_PROBLEMS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -44,6 +46,7 @@ class Orientation:
     """Whether neighbours of the result are columns, not rows of the product."""
 
 
+@lru_cache(maxsize=KEPT_PROBLEMS)
 def orientation(spec: Contraction) -> Orientation:
     """The directions in which the operands of `spec` are read and written."""
     tap_minor = _taps_are_contiguous(spec)
@@ -114,6 +117,7 @@ def reduced_of(spec: Contraction) -> list[int]:
     return [phase.taps * spec.in_channels for phase in spec.phases]
 
 
+@lru_cache(maxsize=KEPT_PROBLEMS)
 def widths(spec: Contraction) -> Widths:
     """The widest accesses whose elements are contiguous and aligned, in whole vectors."""
     lines = orientation(spec)

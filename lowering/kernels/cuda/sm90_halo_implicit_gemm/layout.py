@@ -216,13 +216,17 @@ def phase_columns(problem: HaloProblem, config: HaloConfig) -> int:
     return config.columns // phases_of_group(problem, config)
 
 
-def used_groups(problem: HaloProblem, config: HaloConfig) -> list[list[int]]:
+def used_groups(problem: HaloProblem, config: HaloConfig) -> tuple[tuple[int, ...], ...]:
     """For each tap the groups of phases of which some have it."""
-    size = phases_of_group(problem, config)
-    return [
-        sorted({phase // size for phase, matrix in enumerate(matrices) if matrix is not None})
-        for _, matrices in problem.taps
-    ]
+    return _used_groups(problem, phases_of_group(problem, config))
+
+
+@lru_cache(maxsize=256)
+def _used_groups(problem: HaloProblem, size: int) -> tuple[tuple[int, ...], ...]:
+    return tuple(
+        tuple(sorted({phase // size for phase, matrix in enumerate(each) if matrix is not None}))
+        for _, each in problem.taps
+    )
 
 
 def products_of(problem: HaloProblem, config: HaloConfig) -> int:
