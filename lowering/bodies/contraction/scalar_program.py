@@ -9,11 +9,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from xdsl.dialects import arith
+from xdsl.dialects import arith, math
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+_OF_A_FEW_INSTRUCTIONS = (
+    math.AbsFOp,
+    math.AbsIOp,
+    math.CeilOp,
+    math.CopySignOp,
+    math.FloorOp,
+    math.FmaOp,
+    math.RoundEvenOp,
+    math.RoundOp,
+    math.TruncOp,
+)
 
 
 @dataclass(frozen=True)
@@ -74,6 +86,14 @@ class ScalarProgram:
 
     value: Term
     steps: tuple[ScalarOp, ...] = ()
+
+    @property
+    def has_functions(self) -> bool:
+        """Whether a step is a transcendental function, or a root."""
+        return any(
+            step.kind.name.startswith("math.") and step.kind not in _OF_A_FEW_INSTRUCTIONS
+            for step in self.steps
+        )
 
     @property
     def only_converts(self) -> bool:

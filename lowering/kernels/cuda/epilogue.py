@@ -44,6 +44,8 @@ class Epilogue:
     """Whether what is stored in a zero-filled output is what is stored for a sum of zero."""
     zero_fills_read_operands: bool = False
     """Whether what is stored in a zero-filled output depends on operands."""
+    has_functions: bool = False
+    """Whether `body` has a transcendental function, which takes as long as many other ops."""
 
     @property
     def operands_refusal(self) -> Refusal | None:

@@ -105,6 +105,7 @@ def _printed(epilogue: FusedEpilogue) -> Epilogue:
         rounds_only=epilogue.rounds_only,
         zero_fills_are_zero_sums=epilogue.zero_fills_are_zero_sums,
         zero_fills_read_operands=epilogue.zero_fill.reads_operands,
+        has_functions=epilogue.body.has_functions,
     )
 
 

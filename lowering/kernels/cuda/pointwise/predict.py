@@ -30,6 +30,8 @@ class Constants:
     """For what is read of the filter in shared memory, of 16 input and 8 output channels."""
     store: float = 2.003
     """For 16 output pixels of 8 columns."""
+    function: float = 32.0
+    """The same for a transcendental function of the epilogue."""
     load: float = 59.97
     """For 16 pixels of 16 input channels."""
     tile: float = 0.008287
@@ -49,6 +51,8 @@ class Constants:
 
 
 FITTED = Constants()
+FIXED = ("function",)
+"""What is not fitted: no record has an epilogue; by the times of `benchmarks/epilogues.py`."""
 BOUNDS = {
     "multiply": (2.0, 32.0),
     "weight": (1.0, 16.0),
@@ -74,6 +78,8 @@ class Work:
     """Sixteens of input channels."""
     columns: float
     """Eights of output channels."""
+    functions: float
+    """Those to which the epilogue applies a transcendental function."""
     words: float
     """Of the filter, for all blocks of a multiprocessor."""
     traffic: Traffic
@@ -94,6 +100,7 @@ def work(spec: Contraction, epilogue: Epilogue, config: PointwiseConfig, target:
         tile_rows=config.rows / TILE,
         steps=spec.in_channels / 16,
         columns=spec.out_channels / 8,
+        functions=spec.out_channels / 8 * epilogue.has_functions,
         words=resident * spec.in_channels * spec.out_channels / 2,
         traffic=traffic_of(spec, epilogue),
     )
@@ -103,7 +110,8 @@ def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
     """µs."""
     products = k.multiply * work.tile_rows * work.columns * work.steps / 4
     shared = k.weight * work.columns * work.steps
-    issued = work.tile_rows * (k.store * work.columns + k.load * work.steps) / 4 + k.tile
+    stored = k.store * work.columns + k.function * work.functions
+    issued = work.tile_rows * (stored + k.load * work.steps) / 4 + k.tile
     busy = work.tiles * overlap(k.power, products, shared, issued)
     waiting = work.turns * (k.alone + k.serial * work.tile_rows * work.columns)
     cycles = overlap(k.power, busy, waiting) + k.stage * work.words / 4

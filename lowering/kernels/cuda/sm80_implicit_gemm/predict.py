@@ -71,6 +71,8 @@ class Constants:
     """Cycles of a block before its first step and behind its last one."""
     store: float = 89.17
     """Instructions for each vector of results."""
+    function: float = 15.0
+    """Instructions for a result to which the epilogue applies a transcendental function."""
     power: float = 2.312
     """Of the resources that a step shares."""
     dram: float = 1.317
@@ -85,6 +87,8 @@ class Constants:
 
 
 FITTED = Constants()
+FIXED = ("function",)
+"""What is not fitted: no record has an epilogue; by the times of `benchmarks/epilogues.py`."""
 BOUNDS = {"multiply": (0.9, 3.0), "fma": (1.0, 3.0), "line": (0.3, 8.0)}
 """What the fit keeps constants within."""
 
@@ -115,6 +119,8 @@ class Work:
     mma_instructions: float
     stores: float
     """Vectors of results of a block."""
+    functions: int
+    """Results of a block to which the epilogue applies a transcendental function."""
     warp_products: float
     """Of a step and warp, or thread."""
     threads: int
@@ -255,6 +261,7 @@ def work(
         shared=shared,
         mma_instructions=mma_instructions,
         stores=used_rows * used_columns * config.m * config.n / out,
+        functions=config.m * config.n * epilogue.has_functions,
         warp_products=config.m * config.n * config.k * config.products / units,
         threads=config.threads,
         stages=config.stages,
@@ -306,7 +313,7 @@ def _pace(work: Work, target: Target, k: Constants) -> _Pace:
     return _Pace(
         overlap(k.power, issue, tensor, memory),
         alone,
-        k.store * work.stores / target.issue_rate,
+        (k.store * work.stores + k.function * work.functions) / target.issue_rate,
         k.dram * work.traffic.time(target),
         copies_time(work.converted, target),
     )

@@ -52,6 +52,15 @@ class Constants:
     row_operand: float = 0.09
     """Cycles for an element of an operand like the result, where warpgroups take turns: they wait
     for it, and for each other."""
+    shared_operand: float = 0.0476
+    """The same where warpgroups share a tile."""
+    part_lines: float = 2.7
+    """A factor of it where columns that are staged at a time are no whole lines of cache."""
+    function: float = 0.366
+    """Cycles for an accumulator to which an epilogue applies a transcendental function, where
+    warpgroups take turns: one hides less of it than two."""
+    shared_function: float = 0.083
+    """The same where warpgroups share a tile."""
     misaligned: float = 15.38
     """Cycles for a row of B, where rows are no whole sectors: of 24 or 40 channels of 16 bits."""
     straddling: float = 1.579
@@ -82,10 +91,11 @@ BOUNDS = {"multiply": (1.0, 2.0)}
 """What the fit keeps constants within."""
 SPLIT_POWER = 3.0
 """Of what two warpgroups do in turn: one multiplies, one loads, splits and adds."""
-FIXED = ("meet", "published", "run", "segment", "row_operand")
+_OF_EPILOGUES = ("row_operand", "shared_operand", "part_lines", "function", "shared_function")
+FIXED = ("meet", "published", "run", "segment", *_OF_EPILOGUES)
 """What is not fitted: that of `sm90_wgrad`, whose blocks meet alike, as no splits are recorded;
-runs and segments by what four problems took longer on planes; operands, which no record has, by
-`benchmarks/epilogues.py`."""
+runs and segments by what four problems took longer on planes; epilogues, which no record has, by
+the times of `benchmarks/epilogues.py`."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +117,10 @@ class Work:
     """Of a tile."""
     row_elements: int
     """Of operands that follow the result, of a tile."""
+    functions: int
+    """Accumulators of a tile to which the epilogue applies a transcendental function."""
+    has_part_lines: bool
+    """Whether columns that are staged at a time are no whole lines of cache."""
     pingpong: bool
     outside: float
     """Pixels of a box that lie outside of A."""
@@ -158,6 +172,8 @@ def work(
         row_elements=config.block_m
         * config.block_n
         * any(operand.follows_result for operand in epilogue.operands),
+        functions=config.block_m * config.block_n * epilogue.has_functions,
+        has_part_lines=bool(config.store_channels * problem.result_bytes % LINE),
         pingpong=config.schedule == "pingpong",
         outside=config.block_m * outside_of(spec) if spatial else 0.0,
         straddles=bool(spec.in_channels * depths_bytes % LINE),
@@ -195,10 +211,12 @@ def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
         k.parts * work.part_rows + (k.run * work.runs + k.segment * work.segments) / work.splits
     )
     tiles: list[Tiles] = []
+    takes_turns = work.pingpong and work.splits == 1
+    epilogue = _epilogue(work, k, takes_turns=takes_turns)
     for count, chunks in work.groups:
         products = chunks * chunk
-        cycles = products + store
-        if work.pingpong and work.splits == 1:
+        cycles = products + store + epilogue
+        if takes_turns:
             cycles = max(products + k.next, cycles / 2) + k.row_operand * work.row_elements
         tiles.append(Tiles(count, cycles))
     if work.splits > 1:
@@ -212,6 +230,16 @@ def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
     )
     time += target.launch + k.start + _fix_up(work, k)
     return time + target.next_launch if work.is_split else time
+
+
+def _epilogue(work: Work, k: Constants, *, takes_turns: bool) -> float:
+    """Cycles of a tile's epilogue; where warpgroups take turns without its operands, for which both
+    wait."""
+    if takes_turns:
+        return k.function * work.functions
+    lines = k.part_lines if work.has_part_lines else 1.0
+    operands = k.shared_operand * lines * work.row_elements
+    return (k.shared_function * work.functions + operands) / work.splits
 
 
 def _fix_up(work: Work, k: Constants) -> float:
