@@ -2,6 +2,7 @@
 
     python benchmarks/epilogues.py [--json FILE] [--configs N] [--rounds N]
     python benchmarks/epilogues.py --compile    # on a machine without a GPU: fills the cache
+    python benchmarks/epilogues.py --times FILE    # what today's predictions cost by such a file
 
 f16, channels last, 32 images: bias and an activation, or a residual beside them. Times are of
 replays of a CUDA graph of four calls in a row, as a network has them: what lies in the L2 cache
@@ -13,11 +14,11 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import exp, log
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from dependent_launches import replay_us
@@ -25,6 +26,7 @@ from torch import nn
 
 from convir.api.sources import source_of
 from convir.dialects.rt import ops as rt
+from convir.lowering.kernels.registry import family_of
 from convir.lowering.kernels.target import DEFAULT_TARGET
 from convir.lowering.selection.kernel_candidates import Candidates
 from convir.lowering.selection.tune import tunable
@@ -44,6 +46,8 @@ if TYPE_CHECKING:
     from convir.lowering.selection.tune import Tunable, TunableKernel
     from convir.runtime.program import Program
 
+Case: TypeAlias = tuple[str, bool, int, int, int]
+"""Activation, whether there is a residual, channels, filters, height and width."""
 IMAGES = 32
 CALLS = 4
 """Of a replay."""
@@ -53,7 +57,7 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": nn.functional.gelu,
     "none": lambda y: y,
 }
-CASES = (
+CASES: tuple[Case, ...] = (
     *(("relu", True, c, k, h) for c, k, h in ((64, 256, 56), (128, 512, 28), (256, 1024, 14))),
     *(("relu", True, c, k, h) for c, k, h in ((512, 2048, 7), (64, 64, 56), (256, 256, 28))),
     *(("none", True, c, k, h) for c, k, h in ((144, 24, 56), (192, 32, 28), (384, 64, 14))),
@@ -63,7 +67,6 @@ CASES = (
     *(("gelu", False, c, k, h) for c, k, h in ((96, 384, 56), (192, 768, 28), (384, 1536, 14))),
     *(("relu", False, c, k, h) for c, k, h in ((64, 256, 56), (128, 512, 28), (96, 384, 56))),
 )
-"""Activation, whether there is a residual, channels, filters, height and width."""
 
 _cuda: Any = torch.cuda
 
@@ -94,9 +97,24 @@ class Row:
     us: dict[str, float]
 
     @property
+    def case(self) -> Case:
+        """What is computed."""
+        return self.activation, self.residual, self.channels, self.filters, self.size
+
+    @property
+    def chosen(self) -> str:
+        """The config that is predicted to be the fastest."""
+        return next(iter(self.us))
+
+    @property
+    def fastest(self) -> str:
+        """The config that is."""
+        return min(self.us, key=self.us.__getitem__)
+
+    @property
     def cost(self) -> float:
-        """How many times as long the first config takes as the fastest."""
-        return next(iter(self.us.values())) / min(self.us.values())
+        """How many times as long the chosen config takes as the fastest."""
+        return self.us[self.chosen] / self.us[self.fastest]
 
 
 def kernel_of(
@@ -139,6 +157,19 @@ def measured(programs: dict[str, Program], rounds: int) -> dict[str, float]:
     return {name: round(median(each), 2) for name, each in times.items()}
 
 
+def ranked(row: Row) -> Row:
+    """The same times by what is predicted today."""
+    candidates = kernel_of(*row.case)[1].candidates
+    assert isinstance(candidates, Candidates)
+
+    def predicted(config: str) -> float:
+        family = family_of(config)
+        assert family is not None
+        return family.predict(candidates.problem.problem, family.parse(config), DEFAULT_TARGET)
+
+    return replace(row, us={config: row.us[config] for config in sorted(row.us, key=predicted)})
+
+
 def main() -> None:
     """Measure, print, and write."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -146,17 +177,21 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--compile", action="store_true", help="compile, and measure nothing")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--times", type=Path, help="a file that --json wrote")
     given = parser.parse_args()
     rows: list[Row] = []
-    for case in CASES:
+    if given.times is not None:
+        rows = [ranked(Row(**each)) for each in json.loads(given.times.read_text())["rows"]]
+        for row in rows:
+            print(f"{row.case} {row.cost:.3f}: {row.chosen}, fastest {row.fastest}")
+    for case in CASES if given.times is None else ():
         programs = dict(programs_of(*kernel_of(*case), given.configs))
         compile_cubins([x for each in programs.values() for x in sources_of(each)], "sm_90a")
         if given.compile:
             continue
         row = Row(*case, measured(programs, given.rounds))
         rows.append(row)
-        fastest = min(row.us, key=row.us.__getitem__)
-        print(f"{case} {row.cost:.3f}: {next(iter(row.us))}, fastest {fastest}", flush=True)
+        print(f"{case} {row.cost:.3f}: {row.chosen}, fastest {row.fastest}", flush=True)
         if given.json is not None:
             gpu: Any = _cuda.get_device_properties(0)
             where = {"gpu": gpu.name, "torch": torch.__version__}
@@ -164,7 +199,7 @@ def main() -> None:
             given.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     if rows:
         mean = exp(sum(log(row.cost) for row in rows) / len(rows))
-        print(f"a choice costs {mean - 1:.1%}")
+        print(f"a choice costs {mean - 1:.1%}, at most {max(row.cost for row in rows) - 1:.1%}")
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ class Constants:
     """For what is read of the filter in shared memory, of 16 input and 8 output channels."""
     store: float = 2.003
     """For 16 output pixels of 8 columns."""
-    function: float = 32.0
+    function: float = 24.0
     """The same for a transcendental function of the epilogue."""
     load: float = 59.97
     """For 16 pixels of 16 input channels."""
@@ -40,6 +40,10 @@ class Constants:
     """Of a warp that waits, for each tile."""
     serial: float = 40.78
     """Of a warp that waits, for 16 output pixels of 8 columns besides."""
+    serial_function: float = 60.0
+    """The same for a transcendental function of the epilogue."""
+    serial_operand: float = 100.0
+    """The same for its operands that are like the result."""
     stage: float = 1.956
     """For a word of the filter that a block copies to shared memory."""
     start: float = 0.3018
@@ -51,7 +55,7 @@ class Constants:
 
 
 FITTED = Constants()
-FIXED = ("function",)
+FIXED = ("function", "serial_function", "serial_operand")
 """What is not fitted: no record has an epilogue; by the times of `benchmarks/epilogues.py`."""
 BOUNDS = {
     "multiply": (2.0, 32.0),
@@ -80,6 +84,8 @@ class Work:
     """Eights of output channels."""
     functions: float
     """Those to which the epilogue applies a transcendental function."""
+    operands: float
+    """Those for which it reads operands that are like the result."""
     words: float
     """Of the filter, for all blocks of a multiprocessor."""
     traffic: Traffic
@@ -101,6 +107,7 @@ def work(spec: Contraction, epilogue: Epilogue, config: PointwiseConfig, target:
         steps=spec.in_channels / 16,
         columns=spec.out_channels / 8,
         functions=spec.out_channels / 8 * epilogue.has_functions,
+        operands=spec.out_channels / 8 * any(each.follows_result for each in epilogue.operands),
         words=resident * spec.in_channels * spec.out_channels / 2,
         traffic=traffic_of(spec, epilogue),
     )
@@ -113,7 +120,9 @@ def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
     stored = k.store * work.columns + k.function * work.functions
     issued = work.tile_rows * (stored + k.load * work.steps) / 4 + k.tile
     busy = work.tiles * overlap(k.power, products, shared, issued)
-    waiting = work.turns * (k.alone + k.serial * work.tile_rows * work.columns)
+    serial = k.serial * work.columns
+    serial += k.serial_function * work.functions + k.serial_operand * work.operands
+    waiting = work.turns * (k.alone + work.tile_rows * serial)
     cycles = overlap(k.power, busy, waiting) + k.stage * work.words / 4
     dram = k.dram * work.traffic.time(target)
     return target.launch + k.start + overlap(k.dram_power, cycles / target.clock_mhz, dram)

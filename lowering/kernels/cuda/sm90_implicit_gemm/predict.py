@@ -49,7 +49,7 @@ class Constants:
     """Accumulators that become stores in a cycle."""
     next: float = 1093.0
     """Cycles between the last wgmma of a warpgroup and the first one of the other."""
-    row_operand: float = 0.09
+    row_operand: float = 0.11
     """Cycles for an element of an operand like the result, where warpgroups take turns: they wait
     for it, and for each other."""
     shared_operand: float = 0.0476
