@@ -1,16 +1,19 @@
-"""The kernels of families, compiled while the rest of their program is lowered."""
+"""The kernels of a program, compiled while the rest of it is lowered."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from xdsl.utils.exceptions import PassFailedException
+
 from convir.dialects.kernel.ops import FuncOp
-from convir.lowering.implementations import CUDA, config_of
+from convir.lowering.implementations import CUDA, LOOPS, config_of
 from convir.lowering.kernels.cuda.launch import KernelPlan
 from convir.lowering.kernels.registry import names_family, plan_kernel
 from convir.lowering.regions.outline_kernels import outlined
-from convir.runtime.cuda.planner import plan_program
+from convir.runtime.cuda.planner import likely_loops, plan_program
 from convir.runtime.cuda.toolchain.compile import Compilations
 
 if TYPE_CHECKING:
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 
     from xdsl.dialects.builtin import ModuleOp
 
+    from convir.analysis.refusal import Refusal
     from convir.dialects.kernel.ops import RegionOp
     from convir.lowering.kernels.target import Target
     from convir.runtime.cuda.plan import CudaPlan
@@ -26,8 +30,9 @@ if TYPE_CHECKING:
 
 
 class EarlyKernels:
-    """What a family launches does not depend on where tensors lie, as loops do. A kernel that turns
-    out not to be launched is compiled in vain, and nobody hears of its errors."""
+    """What a family launches does not depend on where tensors lie. Loops do: those that nearly all
+    tensors need are compiled. A kernel that turns out not to be launched is compiled in vain, and
+    nobody hears of its errors."""
 
     def __init__(self, gpu: Target) -> None:
         """Compile for `gpu`."""
@@ -43,18 +48,21 @@ class EarlyKernels:
 
     def chosen(self, region: RegionOp) -> None:
         """Compile what a family launches for `region`."""
-        self._start(outlined(region, "chosen")[0])
+        config = config_of(region, CUDA)
+        if config is not None and names_family(config):
+            self._start(plan_kernel(outlined(region, "chosen")[0], config, self._gpu))
 
     def outlined(self, module: ModuleOp) -> None:
-        """Compile what families launch for the kernels of `module`, as far as that is not begun."""
+        """Compile what the kernels of `module` launch, as far as that is not begun."""
         for function in [op for op in module.ops if isinstance(op, FuncOp)]:
-            self._start(function)
+            config = config_of(function, CUDA)
+            if config is not None and names_family(config):
+                self._start(plan_kernel(function, config, self._gpu))
+            elif config == LOOPS:
+                with suppress(PassFailedException):
+                    self._start(likely_loops(function))
 
-    def _start(self, function: FuncOp) -> None:
-        config = config_of(function, CUDA)
-        if config is None or not names_family(config):
-            return
-        plan = plan_kernel(function, config, self._gpu)
+    def _start(self, plan: KernelPlan | Refusal) -> None:
         if isinstance(plan, KernelPlan):
             self._compilations.start(kernel.source for kernel in plan.kernels)
 

@@ -164,6 +164,16 @@ def launch_plan(call: Launch, gpu: Target) -> KernelPlan:
     return _loops(call, aligned=True)
 
 
+def likely_loops(callee: kernel.FuncOp) -> KernelPlan:
+    """The loops of a kernel that is launched for buffers which begin at `ALIGNMENT`, and none of
+    which is another's memory.
+
+    Raises:
+        PassFailedException: as `plan_loops`.
+    """
+    return _planned_loops(callee, callee.sym_name.data, True, True, ())
+
+
 def _loops(call: Launch, *, aligned: bool) -> KernelPlan:
     name, restrict = call.kernel.sym_name.data, not launch_overlaps(call)
     return _planned_loops(call.kernel, name, restrict, aligned, reused_arguments(call))

@@ -211,38 +211,39 @@ def _lower_shared(
 def _best_nest(kernel_func: kernel.FuncOp, piece: Piece, name: str, *, aligned: bool) -> Nest:
     shape = static_shape(piece.value)
     size = element_bytes(cast("TensorType[Attribute]", piece.value.type).element_type)
-    scalar = _lower(kernel_func, piece, name, Width(1, 1))
+    best = _lower_counted(kernel_func, piece, name, Width(1, 1))
     if not aligned:
-        return Nest(scalar, "1 element a thread: a buffer is not 16-byte aligned")
+        return Nest(best.loops, "1 element a thread: a buffer is not 16-byte aligned")
     widest = VECTOR_BYTES // size
-    best, chosen, cost = scalar, Width(1, 1), _cost(scalar, 1)
+    lanes, cost = 1, _cost(best.loops, 1)
     costs = {1: cost}
     for width in _widths(shape, widest):
-        loops = _lower(kernel_func, piece, name, width)
-        costs[width.lanes] = _cost(loops, width.lanes)
+        counted = _lower_counted(kernel_func, piece, name, width)
+        costs[width.lanes] = _cost(counted.loops, width.lanes)
         if costs[width.lanes] <= cost:
-            best, chosen, cost = loops, width, costs[width.lanes]
-    tile = _transposing(kernel_func, piece, name, chosen)
+            best, lanes, cost = counted, width.lanes, costs[width.lanes]
+    tile = _transposing(kernel_func, piece, name, best, lanes)
     if tile is not None:
         return tile
-    lanes = chosen.lanes
     if lanes == widest:
-        return Nest(best, f"{lanes} elements a thread, {VECTOR_BYTES} bytes")
+        return Nest(best.loops, f"{lanes} elements a thread, {VECTOR_BYTES} bytes")
     reason = f"no rows are a multiple of {widest} elements"
     if widest in costs:
         reason = f"{widest} would take {costs[widest]:.1f} operations an element, not {cost:.1f}"
     count = f"{lanes} element{'s' if lanes > 1 else ''} a thread"
-    return Nest(best, f"{count}, {lanes * size} bytes: {reason}")
+    return Nest(best.loops, f"{count}, {lanes * size} bytes: {reason}")
 
 
-def _transposing(kernel_func: kernel.FuncOp, piece: Piece, name: str, width: Width) -> Nest | None:
-    """A nest in which a thread transposes a tile; None if the plain one reads rows already.
+def _transposing(
+    kernel_func: kernel.FuncOp, piece: Piece, name: str, plain: _Counted, lanes: int
+) -> Nest | None:
+    """A nest in which a thread transposes a tile; None if the plain one, of so many lanes, reads
+    rows already.
 
     What is contiguous where it is read, but not where it is written, takes as many accesses as
     elements: a tile of rows of both takes one for each row.
     """
-    shape, lanes = static_shape(piece.value), width.lanes
-    plain = _lower_counted(kernel_func, piece, name, width)
+    shape = static_shape(piece.value)
     if lanes == 1 or not plain.strides or is_expensive(piece.value):
         return None
     best, chosen = _tile_score(plain, lanes) / 2, None
@@ -307,10 +308,6 @@ def _widths(shape: tuple[int, ...], widest: int) -> Iterator[Width]:
                 yield Width(lanes, rank)
                 break
         lanes *= 2
-
-
-def _lower(kernel_func: kernel.FuncOp, piece: Piece, name: str, width: Width) -> func.FuncOp:
-    return _lower_counted(kernel_func, piece, name, width).loops
 
 
 def _lower_counted(kernel_func: kernel.FuncOp, piece: Piece, name: str, width: Width) -> _Counted:

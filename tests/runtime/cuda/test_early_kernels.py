@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from gpu import compiled_sources, nvrtc_or_skip
+from xdsl.utils.exceptions import PassFailedException
 
 from convir.analysis.structural_keys import forget_bodies
 from convir.api.build import Build, Early
@@ -16,6 +17,7 @@ from convir.lowering.kernels import registry
 from convir.lowering.kernels.target import DEFAULT_TARGET
 from convir.runtime.cache import object_cache
 from convir.runtime.compile_error import CompileError
+from convir.runtime.cuda import planner
 from convir.runtime.cuda.early_kernels import EarlyKernels
 from convir.runtime.cuda.planner import plan_program
 from convir.runtime.cuda.toolchain import compile as toolchain
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
     from xdsl.dialects.builtin import ModuleOp
 
+    from convir.lowering.kernels.cuda.launch import KernelPlan
     from convir.lowering.kernels.target import Target
     from convir.runtime.program import Program
 
@@ -78,10 +81,21 @@ def test_kernels_are_compiled_while_their_program_is_lowered(compiled: list[str]
     assert told == [(1, 2), (2, 2)]
 
 
-def test_kernels_of_families_do_not_wait_for_the_plan(compiled: list[str]) -> None:
+def test_no_kernel_waits_for_the_plan(compiled: list[str]) -> None:
     with EarlyKernels(DEFAULT_TARGET) as early:
-        lowered(early)
-    assert len(compiled) == 1
+        program = lowered(early)
+    assert set(compiled) == set(plan_program(program, DEFAULT_TARGET).sources)
+
+
+def test_loops_without_code_are_an_error_of_the_plan_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: Any, **__: Any) -> KernelPlan:
+        raise PassFailedException("no loops")
+
+    monkeypatch.setattr(planner, "plan_loops", refused)
+    with EarlyKernels(DEFAULT_TARGET) as early:
+        program = lowered(early)
+        with pytest.raises(PassFailedException, match="no loops"):
+            early.plan(program)
 
 
 def test_each_region_is_told_as_soon_as_it_has_its_config() -> None:
