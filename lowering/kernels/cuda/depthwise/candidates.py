@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from math import ceil
 from typing import TYPE_CHECKING
 
@@ -46,12 +47,12 @@ def plan(
         return found
     problem, form = found
 
-    tiles: dict[DepthwiseConfig, TileLayout] = {}
+    @cache
+    def tile_of(alone: DepthwiseConfig) -> TileLayout:
+        return layout(problem, form, alone)
 
     def judged(config: DepthwiseConfig) -> float | Refusal:
-        alone = replace(config, resident=1)  # which a tile does not depend on
-        tile = tiles.get(alone) or layout(problem, form, alone)
-        tiles[alone] = tile
+        tile = tile_of(replace(config, resident=1))  # which a tile does not depend on
         refused = refusal(problem, form, config, tile, target)
         if refused is not None:
             return refused

@@ -319,11 +319,6 @@ def _pace(work: Work, target: Target, k: Constants) -> _Pace:
     )
 
 
-def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
-    """µs."""
-    return _time_at(_pace(work, target, k), work, target, k)
-
-
 def split_times(whole: Work, counts: Iterable[int], target: Target) -> dict[int, float]:
     """µs of a config whose reduction is not split, by the number of parts that split it.
 
@@ -340,7 +335,9 @@ def split_times(whole: Work, counts: Iterable[int], target: Target) -> dict[int,
     }
 
 
-def _time_at(pace: _Pace, work: Work, target: Target, k: Constants) -> float:
+def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
+    """µs."""
+    pace = _pace(work, target, k)
     blocks = sum(count for count, _ in work.phases)
     if len(work.phases) == 1:
         return _uniform_time(pace, work, (blocks, work.phases[0][1], work.splits), target, k)
