@@ -171,17 +171,17 @@ def likely_loops(callee: kernel.FuncOp) -> KernelPlan:
     Raises:
         PassFailedException: as `plan_loops`.
     """
-    return _planned_loops(callee, callee.sym_name.data, True, True, ())
+    return _planned_loops(callee, True, True, ())
 
 
 def _loops(call: Launch, *, aligned: bool) -> KernelPlan:
-    name, restrict = call.kernel.sym_name.data, not launch_overlaps(call)
-    return _planned_loops(call.kernel, name, restrict, aligned, reused_arguments(call))
+    restrict = not launch_overlaps(call)
+    return _planned_loops(call.kernel, restrict, aligned, reused_arguments(call))
 
 
 @once_for_equal_bodies
 def _planned_loops(
-    callee: kernel.FuncOp, _name: str, restrict: bool, aligned: bool, reused: tuple[int, ...]
+    callee: kernel.FuncOp, restrict: bool, aligned: bool, reused: tuple[int, ...]
 ) -> KernelPlan:
     return plan_loops(callee, restrict=restrict, aligned=aligned, reused=reused)
 

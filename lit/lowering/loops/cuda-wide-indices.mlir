@@ -2,7 +2,7 @@
 // Past 2^31 elements: positions take 64 bits, and only what may reach them. Divisions stay narrow.
 
 // CHECK:       // 16 elements a thread, 16 bytes
-// CHECK:         if (const int [[I:i[0-9]+]] = (int)blockIdx.x * 128 + (int)threadIdx.x; [[I]] < 160000000) {
+// CHECK:         if (const int [[I:i[0-9]+]] = (int)blockIdx.x * 128 + (int)threadIdx.x; [[I]] < range) {
 // CHECK:           const int {{v[0-9]+}} = (int)((unsigned int)
 // CHECK:           const long long [[AT:v[0-9]+]] = (long long)[[I]] * 16;
 // CHECK:           convir::store(p1 + [[AT]],

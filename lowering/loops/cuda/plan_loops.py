@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer
+from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer, Scalar
 from convir.lowering.loops.cuda.nests import lower_for_gpu
 from convir.lowering.loops.cuda.print_loops import LOOP_THREADS, print_kernel, symbol_of
 from convir.lowering.loops.cuda.teams import THREADS
@@ -52,7 +52,12 @@ def plan_loops(
                 symbol=symbol_of(nest.loops),
                 grid=(_blocks(nest), 1, 1),
                 block=(LOOP_THREADS if nest.team is None else THREADS, 1, 1),
-                arguments=(*inputs, *outputs, *([parts] if nest.parts_bytes else [])),
+                arguments=(
+                    *inputs,
+                    *outputs,
+                    *([parts] if nest.parts_bytes else []),
+                    Scalar(range_size(nest.loops)),
+                ),
             )
             for nest in nests
         ),

@@ -7,13 +7,13 @@ take is proved to stay below 2^31, with a block's threads to spare, and 64-bit e
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects import arith, func, memref, scf, ub, vector
-from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, VectorType
+from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, VectorType, i1
 from xdsl.ir import SSAValue
+from xdsl.utils.type import get_element_type_or_self
 
 from convir.lowering.loops.cuda.index_range import wide_indices
 from convir.lowering.loops.cuda.scalars import ScalarPrinter, function_of, lane_count
@@ -37,18 +37,22 @@ larger blocks, and than fewer threads that stride over the range."""
 SHARED_UNROLL = 4
 """Iterations of a team's member whose loads are in flight together."""
 
-_NUMBERED = re.compile(r"_\d+$")
+NAMED_OPS = 5
+"""Operations that the name of a kernel lists."""
 
 UNROLLED_TRIPS = 16
 """Inner loops of at most so many iterations are unrolled, so that their loads are in flight."""
 
 
 def print_kernel(loops: func.FuncOp, *, restrict: bool, team: Team | None = None) -> str:
-    """The CUDA C++ source of a loop function, as one `extern "C"` kernel of the same name.
+    """The CUDA C++ source of a loop function, as one `extern "C"` kernel.
+
+    Neither the range's size nor the function's name is in it, so that loops which differ in
+    nothing else, as those over one image or many, are one source.
 
     Args:
-        loops: a function of scf, memref, vector, arith and math ops over flat memrefs. Its
-            range is fixed: thread i of the grid does iteration i.
+        loops: a function of scf, memref, vector, arith and math ops over flat memrefs. Thread i
+            of the grid does iteration i of its range, whose size is the kernel's last argument.
         restrict: whether no two buffers overlap.
         team: the threads that do an iteration of the range together; None for one alone.
 
@@ -56,15 +60,15 @@ def print_kernel(loops: func.FuncOp, *, restrict: bool, team: Team | None = None
         PassFailedException: an op has no CUDA code.
     """
     block = loops.body.block
-    size = range_size(loops)
-    printer = _Printer(wide_indices(loops, size, INDEX_LIMIT), team)
+    printer = _Printer(wide_indices(loops, range_size(loops), INDEX_LIMIT), team)
     *buffers, begin, end = block.args
     parameters = [printer.parameter(buffer, restrict) for buffer in buffers]
-    printer.names[end] = printer.number(size)
+    printer.names[end] = "range"
+    printer.line(f"const {printer.type_of(end)} range = size;")
     printer.grid_start = begin
     printer.block(block)
     body = "\n".join(printer.lines)
-    signature = f"{symbol_of(loops)}({', '.join(parameters)})"
+    signature = f"{symbol_of(loops)}({', '.join([*parameters, 'const long long size'])})"
     headers = [
         "arith/scalars.cuh",
         "load/vectors.cuh",
@@ -75,14 +79,17 @@ def print_kernel(loops: func.FuncOp, *, restrict: bool, team: Team | None = None
 
 
 def symbol_of(loops: func.FuncOp) -> str:
-    """The name of the kernel of a loop function, which may hold what no C++ name does.
+    """The name of the kernel of a loop function, by what it computes: `loops_addf_rsqrt`."""
+    names = dict.fromkeys(op.name.partition(".")[2] for op in loops.walk() if _computes(op))
+    return "_".join(["loops", *list(names)[:NAMED_OPS]])
 
-    `double`, `exp2` and the like mean something: what is not numbered, as outlined kernels are,
-    becomes a name of its own.
-    """
-    name = re.sub(r"[^0-9A-Za-z_]", "_", loops.sym_name.data)
-    name = f"_{name}" if name[:1].isdigit() else name
-    return name if _NUMBERED.search(name) else f"{name}_"
+
+def _computes(op: Operation) -> bool:
+    """Whether an operation is arithmetic on elements, and no mere change of their type."""
+    dialect, _, name = op.name.partition(".")
+    if dialect not in ("arith", "math") or name.startswith(("constant", "ext", "trunc")):
+        return False
+    return get_element_type_or_self(op.results[0].type) not in (IndexType(), i1)
 
 
 @dataclass
@@ -317,9 +324,6 @@ class _Printer:
 
     def address(self, buffer: SSAValue, indices: Sequence[SSAValue]) -> str:
         return f"{self.names[buffer]} + {self.names[indices[0]]}"
-
-    def number(self, value: int) -> str:
-        return self.scalars.constant(IntegerAttr(value, IndexType()))
 
     def write(self, statement: str) -> None:
         """A store, which one member of a team does."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -23,6 +23,7 @@ from scalar_cases import (
 
 from convir.dialects.context import read_module
 from convir.dialects.kernel import ops as kernel
+from convir.lowering.kernels.cuda.launch import Scalar
 from convir.lowering.loops.cuda.plan_loops import plan_loops
 from convir.reference import evaluate
 from convir.runtime.cuda import toolkit
@@ -30,15 +31,22 @@ from convir.runtime.cuda.toolchain.compile import compile_cubin
 from convir.runtime.executable import Executable
 from convir.runtime.read_program import read_program
 
+if TYPE_CHECKING:
+    from convir.lowering.kernels.cuda.launch import CudaKernel
+
 EXACT = [*ARITHMETIC, *DIVISIONS, *SHIFTS, *CASTS, *TO_INTEGERS, *EXACT_MATH]
 ARCHITECTURES = ("sm_80", "sm_90a")
 SIZE = 5
 
 
+def launches_of(text: str) -> tuple[CudaKernel, ...]:
+    function = next(op for op in read_module(text).walk() if isinstance(op, kernel.FuncOp))
+    return plan_loops(function, restrict=True).kernels
+
+
 def source_of(case: Case, number: int) -> str:
-    module = read_module(case.kernel.replace("?", str(SIZE)).replace("@k(", f"@k{number}("))
-    function = next(op for op in module.walk() if isinstance(op, kernel.FuncOp))
-    return "\n".join(launch.source for launch in plan_loops(function, restrict=True).kernels)
+    launches = launches_of(case.kernel.replace("?", str(SIZE)))
+    return "\n".join(each.source.replace(each.symbol, f"k{number}_") for each in launches)
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
@@ -49,13 +57,41 @@ def test_every_op_compiles(arch: str) -> None:
     assert len(re.findall(rb"\.text\.k\d+_\x00", cubin)) >= len(EXACT)
 
 
-@pytest.mark.parametrize("name", ["double", "exp2", "blockIdx", "loop_0", '"a kernel"', '"2"'])
-def test_names_that_mean_something_in_cuda(name: str) -> None:
-    nvrtc_or_skip()
-    text = EXACT[0].kernel.replace("?", str(SIZE)).replace("@k(", f"@{name}(")
-    (function,) = (op for op in read_module(text).walk() if isinstance(op, kernel.FuncOp))
-    for launch in plan_loops(function, restrict=True).kernels:
-        assert launch.symbol.encode() in compile_cubin(launch.source, "sm_80")
+@pytest.mark.parametrize("name", ["double", "loop_0", '"a kernel"', '"2"'])
+def test_loops_that_differ_in_name_and_range_are_one_source(name: str) -> None:
+    text = next(case.kernel for case in EXACT if "addf" in case.kernel)
+    (one,) = launches_of(text.replace("?", str(SIZE)))
+    (other,) = launches_of(text.replace("?", str(SIZE + 2)).replace("@k(", f"@{name}("))
+    assert other.source == one.source
+    assert other.symbol == one.symbol == "loops_addf"
+    assert one.arguments[-1] == Scalar(SIZE)
+    assert other.arguments[-1] == Scalar(SIZE + 2)
+
+
+@pytest.mark.parametrize(
+    ("body", "symbol"),
+    [
+        ("%y = arith.mulf %x, %x : f32 %z = arith.addf %y, %x : f32", "loops_mulf_addf"),
+        ("%z = arith.negf %x : f32", "loops_negf"),
+        ("%z = math.exp2 %x : f32", "loops_exp2"),
+    ],
+)
+def test_kernels_are_named_by_what_they_compute(body: str, symbol: str) -> None:
+    (launch,) = launches_of(
+        f"""
+kernel.func @k(%a: tensor<5xf32>) -> tensor<5xf32> {{
+  %e = tensor.empty() : tensor<5xf32>
+  %r = linalg.generic {{
+    indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]
+  }} ins(%a : tensor<5xf32>) outs(%e : tensor<5xf32>) {{
+  ^bb0(%x: f32, %o: f32):
+    {body}
+    linalg.yield %z : f32
+  }} -> tensor<5xf32>
+  kernel.return %r : tensor<5xf32>
+}}"""
+    )
+    assert launch.symbol == symbol
 
 
 @pytest.fixture
