@@ -46,7 +46,9 @@ def launches_of(text: str) -> tuple[CudaKernel, ...]:
 
 def source_of(case: Case, number: int) -> str:
     launches = launches_of(case.kernel.replace("?", str(SIZE)))
-    return "\n".join(each.source.replace(each.symbol, f"k{number}_") for each in launches)
+    return "\n".join(
+        each.source.replace(f"void {each.symbol}(", f"void k{number}_(") for each in launches
+    )
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
