@@ -35,7 +35,8 @@ class Constants:
     start: float = 0.3
     """µs of a launch beside the time between two launches."""
     first: float = 3.0
-    """µs that a kernel takes longer behind a copy, or before one: no launch hides another's."""
+    """µs that a kernel takes longer behind a copy, or before one: no launch hides another's. Less
+    beside copies of less than an eighth of the L2 cache, such as those of a filter alone."""
 
 
 FITTED = Constants()
@@ -65,7 +66,7 @@ def copy_work(copy: Copy) -> CopyWork:
 
 def copies_time(copies: Sequence[CopyWork], target: Target, k: Constants = FITTED) -> float:
     """µs that copies add to a kernel: one launch before it, and one behind it."""
-    time = k.first if copies else 0.0
+    time = k.first * min(1.0, 8 * sum(copy.bytes for copy in copies) / target.l2_bytes)
     for back in (False, True):
         together = [copy for copy in copies if copy.is_back == back]
         if together:
