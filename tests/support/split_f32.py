@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -56,14 +57,17 @@ def assert_same_where_not_finite(line: str, config: str) -> None:
         np.testing.assert_allclose(split[finite], fma[finite], rtol=2e-3, atol=1e-2)
 
 
-def result_of(line: str, config: str, lhs: Array, rhs: Array) -> Array:
-    """What a config stores into memory that was full of NaN, in f64."""
+def result_of(line: str, config: str, lhs: Array, rhs: Array, *, tf32: bool = False) -> Array:
+    """What a config stores into memory that was full of NaN, in f64; with `tf32` operands may be
+    rounded to that."""
     cupy: Any = cupy_or_skip()
     problem, gpu = problem_of(line), toolkit.gpu()
     reading, family = reading_of(module_of(problem)), family_of(config)
     assert not isinstance(reading, Refusal)
     assert family is not None
-    plan = family.launch(reading.problem, family.parse(config), gpu)
+    spec = replace(reading.problem.contraction, tf32=tf32)
+    asked = replace(reading.problem, contraction=spec)
+    plan = family.launch(asked, family.parse(config), gpu)
     if isinstance(plan, Refusal) and not gpu.is_hopper:
         pytest.skip(plan.reason)
     assert isinstance(plan, KernelPlan), plan

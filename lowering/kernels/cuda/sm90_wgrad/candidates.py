@@ -11,8 +11,8 @@ from convir.lowering.kernels.cuda.sm90_wgrad.config import (
     BLOCKS_M,
     BLOCKS_N,
     CHUNK,
-    SPLIT_ROLES,
-    SPLIT_TILES,
+    LINES_ROLES,
+    LINES_TILES,
     Sm90WgradConfig,
     refusal,
     schedule_of,
@@ -65,7 +65,7 @@ def ranked(
     costs = {c: predict(spec, epilogue, c, gpu) for c in configs}
     limit = _WORTH_MEASURING * min(costs.values(), default=0.0)
     found = sorted((c for c in costs if costs[c] <= limit), key=lambda c: costs[c])
-    if found and not problem.is_split and _hides_asking(problem, found[0], gpu):
+    if found and not _has_lines(problem) and _hides_asking(problem, found[0], gpu):
         found.insert(1, replace(found[0], roles=(0, found[0].roles[1])))
     return found[:_MOST]
 
@@ -110,8 +110,8 @@ def _candidates(problem: WgradProblem, gpu: Target) -> Iterator[Sm90WgradConfig]
             continue
         if block_n - BLOCKS_N[0] >= problem.chunks_n * CHUNK:
             continue
-        if problem.is_split:
-            yield from _split(problem, gpu, block_m, block_n)
+        if _has_lines(problem):
+            yield from _of_lines(problem, gpu, block_m, block_n)
             continue
         divided: list[Sm90WgradConfig] = []
         for roles in _ROLES:
@@ -125,13 +125,18 @@ def _candidates(problem: WgradProblem, gpu: Target) -> Iterator[Sm90WgradConfig]
         yield from divided
 
 
-def _split(
+def _has_lines(problem: WgradProblem) -> bool:
+    """Whether warps that load work on what they have loaded."""
+    return problem.is_split or problem.turns_a
+
+
+def _of_lines(
     problem: WgradProblem, gpu: Target, block_m: int, block_n: int
 ) -> Iterator[Sm90WgradConfig]:
-    """The same of f32 as three products of TF32."""
-    if (block_m, block_n) not in SPLIT_TILES:
+    """The same where warps that load work on what they have loaded."""
+    if (block_m, block_n) not in LINES_TILES:
         return
-    found = _deepest(problem, gpu, block_m, block_n, SPLIT_ROLES)
+    found = _deepest(problem, gpu, block_m, block_n, LINES_ROLES)
     if found is not None:
         yield from _divided(*found)
         yield from (config for config in _sliced(*found, gpu) if config.cluster == 1)

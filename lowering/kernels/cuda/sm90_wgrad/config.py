@@ -31,10 +31,12 @@ load."""
 
 SPLIT_TILES = ((128, 128), (64, 256), (64, 128), (128, 64))
 """Tiles of f32 as three products of TF32: a thread has the accumulators twice."""
-SPLIT_ROLES = (4, 8)
-"""Their roles."""
-_SPLIT_STAGES, _MOST_SPLIT_AHEAD = 2, 3
-"""Stages that are split or multiplied, and steps that are loaded before those, at most."""
+LINES_TILES = (*SPLIT_TILES, (128, 256))
+"""Tiles of TF32 whose channels are innermost: a warpgroup has 64 rows."""
+LINES_ROLES = (4, 8)
+"""The roles of both."""
+_LINES_STAGES, _MOST_LINES_AHEAD = 2, 3
+"""Stages that are turned or multiplied, and steps that are loaded before those, at most."""
 
 _BOX_BYTES = BLOCK_K * CHUNK * 2
 _ATOM_BYTES = 1024
@@ -90,9 +92,9 @@ class Sm90WgradConfig(WithRoles, family="sm90_wgrad", sizes=2):
         return self._ring_bytes + self._aside_bytes + exchanged
 
     @property
-    def split_ahead(self) -> int:
-        """Steps that warps load before the one that they split."""
-        return min(self.stages - _SPLIT_STAGES, _MOST_SPLIT_AHEAD)
+    def lines_ahead(self) -> int:
+        """Steps that warps load before the one that they turn into lines."""
+        return min(self.stages - _LINES_STAGES, _MOST_LINES_AHEAD)
 
     @property
     def drained(self) -> int | None:
@@ -145,7 +147,7 @@ class Sm90WgradConfig(WithRoles, family="sm90_wgrad", sizes=2):
         if self.block_m * self.block_n > MOST_ACCUMULATORS[self.consumer_warpgroups]:
             return Refusal("a tile's accumulators exceed the registers")
         if self.products > 1:
-            return self._split_refusal()
+            return self.lines_refusal(SPLIT_TILES)
         partition = self.partition
         is_whole = partition.reduction == "reduce-scatter" and partition.splits == self.cluster
         if self.cluster > 1 and not is_whole:
@@ -157,16 +159,16 @@ class Sm90WgradConfig(WithRoles, family="sm90_wgrad", sizes=2):
             return Refusal(f"{self.stages} stages leave no room for the accumulators of a cluster")
         return None
 
-    def _split_refusal(self) -> Refusal | None:
-        """Why no kernel multiplies f32 as three products of TF32 with this config."""
-        if (self.block_m, self.block_n) not in SPLIT_TILES:
-            tiles = ", ".join(f"{m}x{n}" for m, n in SPLIT_TILES)
-            return Refusal(f"products={self.products}: tiles are {tiles}")
-        if self.roles != SPLIT_ROLES:
-            return Refusal(f"products={self.products}: roles are 4:8")
-        if self.split_ahead < 1:
-            return Refusal(f"products={self.products}: {self.stages} stages are too few")
-        return Refusal(f"products={self.products}: no clusters") if self.cluster > 1 else None
+    def lines_refusal(self, tiles: tuple[tuple[int, int], ...]) -> Refusal | None:
+        """Why no kernel of `tiles` turns channels of f32 into lines of pixels with this config."""
+        of = f"products={self.products}"
+        if (self.block_m, self.block_n) not in tiles:
+            return Refusal(f"{of}: tiles of f32 are {', '.join(f'{m}x{n}' for m, n in tiles)}")
+        if self.roles != LINES_ROLES:
+            return Refusal(f"{of}: roles of f32 are 4:8")
+        if self.lines_ahead < 1:
+            return Refusal(f"{of}: {self.stages} stages are too few for f32")
+        return Refusal(f"{of}: no clusters of f32") if self.cluster > 1 else None
 
 
 def tiles_of(problem: WgradProblem, config: Sm90WgradConfig) -> int:
@@ -184,6 +186,8 @@ def refusal(problem: WgradProblem, config: Sm90WgradConfig, target: Target) -> R
     refused = config.refusal() or target.shared_refusal(config.shared_bytes)
     if refused is None and (config.products > 1) != problem.is_split:
         refused = Refusal("three products are those of f32 in IEEE arithmetic, and no others")
+    if refused is None and problem.turns_a:
+        refused = config.lines_refusal(LINES_TILES)
     if refused is not None:
         return refused
     tiles = tiles_of(problem, config)

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "ptx/named_barrier.cuh"
+#include "sm90_wgrad/lines.cuh"
 #include "sm90_wgrad/producer.cuh"
-#include "sm90_wgrad/split.cuh"
 
 namespace convir::wgrad {
 
@@ -71,14 +71,14 @@ __device__ __forceinline__ void run_uniform(typename Problem::Epilogue::Stored* 
   kernel.consume(out, workspace, flags, ask);
 }
 
-// f32 in IEEE arithmetic: warps that load also split what they have loaded of A, some steps behind.
-// The elements of A and C are those of the tensor maps.
+// f32 whose channels are innermost: warps that load also turn what they have loaded of A into lines,
+// some steps behind. The elements of A and C are those of the tensor maps.
 template <class Problem, class Config>
-__device__ __forceinline__ void run_split(typename Problem::Epilogue::Stored* out,
+__device__ __forceinline__ void run_lines(typename Problem::Epilogue::Stored* out,
                                           float* workspace, unsigned* flags, int steps,
                                           const Elements& elements, const TensorMap& c,
                                           const TensorMap& a) {
-  using Kernel = wgrad::SplitKernel<Problem, Config>;
+  using Kernel = wgrad::LinesKernel<Problem, Config>;
   static_assert(Kernel::kSharedBytes == Problem::kSharedBytes);
   extern __shared__ char memory[];
   const Kernel kernel(memory, steps);
@@ -88,7 +88,7 @@ __device__ __forceinline__ void run_split(typename Problem::Epilogue::Stored* ou
     hopper::prefetch_map(&a);
   }
   __syncwarp();
-  Roles<true, kSplitterRegisters, kSplitConsumerRegisters>::run(
+  Roles<true, kTurnerRegisters, kLinesConsumerRegisters>::run(
       threadIdx.x >= Config::kConsumerThreads,
       [&] {
         Producer<Problem, Config, Config::kProducerWarps, 1> ask(kernel, c, a);
@@ -101,10 +101,10 @@ __device__ __forceinline__ void run_split(typename Problem::Epilogue::Stored* ou
           ++asked;
           __syncwarp();
         };
-        for (int i = 0; i < Problem::kSplitAhead; ++i) ask_next();
+        for (int i = 0; i < Problem::kLinesAhead; ++i) ask_next();
         for (int step = 0; step < asked; ++step) {
           ask_next();
-          kernel.split(at);
+          kernel.turn(at);
           at.advance();
         }
       },

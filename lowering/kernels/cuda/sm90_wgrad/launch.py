@@ -111,7 +111,7 @@ def _gradient_map(spec: Contraction, problem: WgradProblem, target: Target) -> T
     if problem.planes is not None:
         promotion = promotion_of(_bytes_of(spec.c, channels * problem.pixels.value), target)
         planes = problem.planes.c.tensor_map(Pointer("c"), spec.c.type, CHUNK, promotion)
-        return replace(planes, is_tf32=planes.is_tf32 and not problem.is_split)
+        return replace(planes, is_tf32=problem.is_tf32)
     row_bytes = _bytes_of(spec.c, problem.row_stride)
     return TensorMap(
         Pointer("c"),
@@ -121,6 +121,7 @@ def _gradient_map(spec: Contraction, problem: WgradProblem, target: Target) -> T
         (LINE_BYTES // problem.nbytes, problem.block_k),
         LINE_BYTES,
         _bytes_of(spec.c, problem.row_offset),
+        is_tf32=problem.is_tf32,
         promotion=promotion_of(problem.pixels.value * row_bytes, target),
     )
 
@@ -131,7 +132,7 @@ def _row_map(spec: Contraction, problem: WgradProblem, target: Target) -> Tensor
     if problem.planes is not None and problem.planes.a is not None:
         promotion = promotion_of(_bytes_of(spec.a, rows.rows * rows.row_stride), target)
         planes = problem.planes.a.tensor_map(Pointer("a"), spec.a.type, CHUNK, promotion)
-        return replace(planes, is_tf32=planes.is_tf32 and not problem.is_split)
+        return replace(planes, is_tf32=problem.is_tf32)
     promotion = promotion_of(_bytes_of(spec.a, rows.rows * rows.row_stride), target)
     channels, copied = spec.groups * spec.in_channels, LINE_BYTES // problem.nbytes
     if not rows.slides:
@@ -141,12 +142,19 @@ def _row_map(spec: Contraction, problem: WgradProblem, target: Target) -> Tensor
             (copied, problem.block_k),
         )
         return TensorMap(
-            Pointer("a"), spec.a.type, sizes, strides, box, LINE_BYTES, promotion=promotion
+            Pointer("a"),
+            spec.a.type,
+            sizes,
+            strides,
+            box,
+            LINE_BYTES,
+            is_tf32=problem.is_tf32,
+            promotion=promotion,
         )
     found = im2col_map(
         Pointer("a"), spec.a.type, channels, rows, copied, problem.block_k, promotion
     )
-    return replace(found, is_tf32=False)
+    return replace(found, is_tf32=problem.is_tf32)
 
 
 def _bytes_of(channels: Channels, elements: int) -> int:

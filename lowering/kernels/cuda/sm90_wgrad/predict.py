@@ -31,12 +31,16 @@ class Constants:
     """A factor of it where a multiplication has 64 columns."""
     three: float = 3.6
     """A factor of it for three products of TF32, of half as many output pixels."""
+    lines: float = 0.586
+    """A step of TF32 that warps turn into lines, for 1000 lines of 128 bytes in shared memory."""
     three_narrow: float = 1.608
     """The same where such a multiplication has 64 columns, in place of `narrow`."""
     three_wide: float = 1.321
     """The same of a tile of 256 columns, all of which warps that load split."""
     three_apart: float = 8.0
     """µs for a million results of f32 whose input channels are not contiguous."""
+    lines_apart: float = 13.8
+    """The same of TF32 that warps turn into lines."""
     single: float = 3.727
     """The same of results of 16 bits."""
     wide: float = 1.112
@@ -95,8 +99,8 @@ SPLIT_BOXES = 2
 FITTED = Constants()
 BOUNDS = {"wide": (1.001, 1.2), "apart": (1.0, 8.0), "straddling_line": (1.0, 2.0)}
 """What the fit keeps constants within."""
-FIXED = ()
-"""What is not fitted: no kernel of contiguous pixels was measured yet."""
+FIXED = ("lines", "lines_apart")
+"""What is not fitted: records have no TF32."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +115,9 @@ class Work:
     is_wide: bool
     is_split: bool
     """Whether f32 is multiplied as three products of TF32."""
+    lines: int
+    """Lines of 128 bytes that are written or read in shared memory in a step of TF32 that warps
+    turn into lines; 0 of others."""
     outside: float
     """The part of taps that lie outside of A."""
     boxes_c: int
@@ -160,6 +167,7 @@ def work(spec: Contraction, epilogue: Epilogue, config: Sm90WgradConfig, target:
         accumulators=config.block_m * config.block_n,
         is_narrow=config.out_channels == CHUNK and (problem.taps > 1 or problem.is_split),
         is_split=problem.is_split,
+        lines=_lines_of(config) if problem.turns_a else 0,
         lines_c=problem.planes is not None,
         lines_a=problem.reads_planes,
         lines_straddle=problem.planes is not None and problem.planes.straddles,
@@ -186,6 +194,14 @@ def work(spec: Contraction, epilogue: Epilogue, config: Sm90WgradConfig, target:
     )
 
 
+def _lines_of(config: Sm90WgradConfig) -> int:
+    """Copies write them; warps that load read and write those of A; warpgroups read their rows of
+    C and, of A, what the tensor cores multiply those by."""
+    m, n = config.block_m, config.block_n
+    by_rows = config.block_m >= config.consumer_warpgroups * CHUNK
+    return (m + n) + 2 * n + (m + 2 * n if by_rows else 2 * m + n)
+
+
 def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
     """µs."""
     row = k.tiled_box if work.taps > 1 else k.cold_box
@@ -201,6 +217,7 @@ def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
         multiply *= k.three_wide if work.boxes_a > SPLIT_BOXES else 1.0
     elif work.is_narrow:
         multiply *= k.narrow
+    multiply = 1e-3 * k.lines * work.lines or multiply
     step = overlap(4.0, multiply, copies) * (k.scattered if work.is_scattered else 1.0)
     if work.is_wide:
         step *= k.wide_taps if work.taps > 1 else k.wide
@@ -211,7 +228,8 @@ def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
     dram = k.dram * work.traffic.time(target) * (k.coupled if work.cluster > 1 else 1.0)
     time = overlap(k.dram_power, heated(work.steps * step), dram)
     time += work.waves * (k.tile + stored) + _fix_up(work, megabytes, k)
-    time += 1e-6 * (k.three_apart if work.is_split else k.single) * work.apart
+    apart = k.three_apart if work.is_split else k.lines_apart if work.lines else k.single
+    time += 1e-6 * apart * work.apart
     return target.launch + k.start + time
 
 

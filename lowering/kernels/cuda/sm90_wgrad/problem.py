@@ -81,6 +81,8 @@ class WgradProblem:
     """Of an element of A and C."""
     is_split: bool = False
     """Whether they are f32 in IEEE arithmetic, each product of which is three of TF32."""
+    is_tf32: bool = False
+    """Whether they are f32 that may be rounded to TF32."""
 
     @property
     def chunks_m(self) -> int:
@@ -113,6 +115,12 @@ class WgradProblem:
     def reads_planes(self) -> bool:
         """Whether pixels of A are contiguous too."""
         return self.planes is not None and self.planes.a is not None
+
+    @property
+    def turns_a(self) -> bool:
+        """Whether A is TF32 whose channels are innermost: warps that load turn it into lines of
+        pixels, as which alone it is multiplied."""
+        return self.is_tf32 and not self.reads_planes
 
     @property
     def is_matrix(self) -> bool:
@@ -165,6 +173,7 @@ def problem_of(spec: Contraction) -> WgradProblem | Refusal:
         group_stride=b.group_stride if spec.groups > 1 else 0,
         nbytes=STORAGE_BYTES[spec.a.type],
         is_split=splits_f32(spec),
+        is_tf32=spec.a.type == "f32" and spec.tf32,
     )
 
 
@@ -180,18 +189,15 @@ def _unsupported(spec: Contraction) -> Refusal | None:
     if refused is not None:
         return refused
     halves = ("f16", "bf16")
-    is_tf32 = spec.tf32 and spec.a.stride != 1 and spec.b.type == "f32"
-    is_split = splits_f32(spec) and spec.b.type == "f32"
+    is_f32 = spec.a.type == spec.b.type == "f32"
     if spec.element != "f32" or spec.a.type != spec.c.type:
         return Refusal("A and C are not both f16, both bf16 or both f32")
-    if spec.a.type not in halves and not is_tf32 and not is_split:
-        return Refusal(
-            "A and C are not both f16 or both bf16, nor f32 or TF32 whose pixels are contiguous"
-        )
-    if spec.b.type not in halves and not is_tf32 and not is_split:
+    if spec.a.type not in halves and not is_f32:
+        return Refusal("A and C are neither of 16 bits, nor of f32 as B is")
+    if spec.b.type not in halves and not is_f32:
         return Refusal("B is not of 16 bits")
     (phase,) = spec.phases
-    if is_split and phase.pixels < MIN_SPLIT_PIXELS:
+    if splits_f32(spec) and phase.pixels < MIN_SPLIT_PIXELS:
         return Refusal(
             f"a reduction of {phase.pixels} is shorter than {MIN_SPLIT_PIXELS}:"
             " three products may be less accurate than f32"
@@ -223,13 +229,14 @@ def _unsupported_groups(spec: Contraction) -> Refusal | None:
 
 def _unsupported_rows(spec: Contraction) -> Refusal | None:
     """Why operands are not rows of contiguous channels."""
-    has_rows_of_b = spec.b.in_channel_stride == 1 or splits_f32(spec)
+    is_f32 = spec.a.type == "f32"
+    has_rows_of_b = spec.b.in_channel_stride == 1 or is_f32
     if spec.a.stride != 1 or spec.c.stride != 1 or not has_rows_of_b:
         return Refusal("channels of A, B or C are not innermost")
     (phase,) = spec.phases
     strides = [axis.row_stride for axis in phase.axes if axis.extent > 1]
     strides += [axis.out_stride for axis in phase.axes if axis.size > 1]
-    if not splits_f32(spec):
+    if not is_f32:
         strides += [weight for axis in phase.axes for weight in axis.tap_weights]
         strides += [spec.b.out_channel_stride] if spec.out_channels > 1 else []
         strides += [spec.b.group_stride] if spec.groups > 1 else []

@@ -54,9 +54,12 @@ def source_of(
         sizes["pixels"] = problem.pixels
     steps = Sizes.of(sizes)
     cluster = f"__cluster_dims__({config.cluster}, 1, 1) " if config.cluster > 1 else ""
-    body = "run_split" if is_split else "run" if config.roles[0] else "run_uniform"
+    has_lines = is_split or problem.turns_a
+    body = "run_lines" if has_lines else "run" if config.roles[0] else "run_uniform"
     raw = ["const float* elements_of_a", "const float* elements_of_c"] if is_split else []
-    elements = "{elements_of_a, elements_of_c, static_cast<int>(pixels)}, " if is_split else ""
+    elements = "{}, " if has_lines else ""
+    if is_split:
+        elements = "{elements_of_a, elements_of_c, static_cast<int>(pixels)}, "
     slides, taps, planes = problem.rows.slides, problem.tap_axes, problem.planes
     axes = {
         "size": [slide.size for slide in slides],
@@ -73,6 +76,7 @@ def source_of(
         "kInterleavesSplits": interleaves_splits,
         "kPlanesC": planes is not None,
         "kPlanesA": problem.reads_planes,
+        "kTurnsA": problem.turns_a,
         "kStoresChunks": problem.vector == ALIGNMENT and STORAGE_BYTES[spec.b.type] == CHUNK_TYPE,
         "kStoresPairs": problem.vector % 2 == 0,
     }
@@ -87,7 +91,7 @@ def source_of(
         + "struct Problem {\n"
         f"  using Input = {CPP_TYPES[spec.a.type]};\n"
         "  using Epilogue = ::Epilogue;\n"
-        + ("  using Elements = ::Elements;\n" if is_split else "")
+        + (f"  using Elements = {'::Elements' if is_split else 'void'};\n" if has_lines else "")
         + "".join(
             f"  static constexpr int {name} = {value};\n"
             for name, value in _constants(problem, config, steps).items()
@@ -135,7 +139,7 @@ def _most_lag(problem: WgradProblem, config: Sm90WgradConfig) -> int:
 def _last_step(problem: WgradProblem, config: Sm90WgradConfig) -> int:
     """Multiplications of 16 output pixels in the last step of a part."""
     is_whole = config.partition.kind == DATA_PARALLEL and problem.planes is None
-    is_whole = is_whole and config.products == 1
+    is_whole = is_whole and config.products == 1 and not problem.turns_a
     return (problem.pixels.value - 1) % BLOCK_K // TILE_K + 1 if is_whole else BLOCK_K // TILE_K
 
 
@@ -154,7 +158,7 @@ def _constants(problem: WgradProblem, config: Sm90WgradConfig, steps: Sizes) -> 
         "kImagePixels": problem.planes.axes[0].size if problem.planes else 0,
         "kInChannelStride": problem.in_channel_stride,
         "kSharedBytes": config.shared_bytes,
-        "kSplitAhead": config.split_ahead,
+        "kLinesAhead": config.lines_ahead,
     }
 
 

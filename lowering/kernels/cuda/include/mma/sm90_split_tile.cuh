@@ -1,4 +1,5 @@
-// Products of tiles of f32 in shared memory by a warpgroup, as three products of TF32 (sm_90a).
+// Products of tiles of f32 in shared memory by a warpgroup, as products of TF32 (sm_90a), the rows
+// of A in registers.
 //
 // x = high + low as in mma/sm80_split_tile.cuh: of A in registers, of B in two tiles. wgmma adds the
 // products of a step, the small ones first; the FMA units add these sums, which rounds to nearest.
@@ -85,6 +86,28 @@ __device__ __forceinline__ void multiply_split(float (&d)[kN / 2], unsigned b, i
   read();
 #pragma unroll
   for (int i = 0; i < kN / 2; ++i) d[i] += sums[i];
+}
+
+// d += the products of a step, of elements that are TF32: one for three above.
+template <int kN, int kSteps, class Load, class Ready, class Read>
+__device__ __forceinline__ void multiply_lines(float (&d)[kN / 2], unsigned b, Load&& load,
+                                               Ready&& ready, Read&& read) {
+  using Multiply = hopper::Wgmma<float, kN, hopper::kMajorK, hopper::kMajorK>;
+  constexpr unsigned long long kStep = hopper::kDescriptorStep<hopper::kMajorK>;
+  unsigned a[kSteps][4];
+#pragma unroll
+  for (int k = 0; k < kSteps; ++k) load(a[k], k);
+  ready();
+  const auto from = hopper::tile_descriptor<hopper::kMajorK, kSteps * 8>(b);
+  hopper::hold(d);
+  hopper::wgmma_fence();
+#pragma unroll
+  for (int k = 0; k < kSteps; ++k) Multiply::run(d, a[k], from + k * kStep, 1);
+  hopper::wgmma_commit();
+  hopper::hold(d);
+  hopper::wgmma_wait<0>();
+  hopper::hold(d);
+  read();
 }
 
 template <int kCount>

@@ -224,7 +224,6 @@ def test_lines_are_as_long_as_no_tap_reaches_across() -> None:
         (POINTWISE + " -u 2 -v 2", "it has strides"),
         # Pixels of A alone are contiguous; those of C alone, in f32.
         (WINDOW.replace(PIXELS, PLANES), "innermost"),
-        (TF32.replace("--in_layout NCHW", "--in_layout NHWC"), "not both f16 or both bf16"),
         (POINTWISE + " -g 32", "groups of 16 and 16 channels fill less"),
     ],
 )

@@ -68,7 +68,7 @@ def test_copies_of_inner_channels_are_128_bytes_and_not_rounded() -> None:
 @pytest.mark.parametrize(
     ("config", "reason"),
     [
-        ("256x128 3 data-parallel", "tiles are 128x128, 64x256, 64x128, 128x64"),
+        ("256x128 3 data-parallel", "tiles of f32 are 128x128, 64x256, 64x128, 128x64"),
         ("128x128 2 data-parallel", "2 stages are too few"),
         ("128x128 5 data-parallel", "bytes of shared memory"),
         ("64x256 4 data-parallel", "bytes of shared memory"),
@@ -84,8 +84,8 @@ def test_illegal_configs(config: str, reason: str) -> None:
 def test_other_roles_and_clusters_are_refused() -> None:
     config = config_of("128x64 4 split-k:2:reduce-scatter")
     for changed, reason in (
-        (replace(config, roles=(0, 8)), "roles are 4:8"),
-        (replace(config, cluster=2), "no clusters"),
+        (replace(config, roles=(0, 8)), "roles of f32 are 4:8"),
+        (replace(config, cluster=2), "no clusters of f32"),
     ):
         refused = changed.refusal()
         assert refused is not None

@@ -1,6 +1,9 @@
-// f32 in IEEE arithmetic as three products of TF32 (mma/sm90_split_tile.cuh). Warps that load split
-// what arrived of A: its chunks become lines of k, rounded to TF32, and as much of what is left
-// behind them. Warps that multiply split their elements of C in registers.
+// f32 whose channels are innermost, of which tensor cores take lines of k alone. Warps that load turn
+// what arrived of A into such lines, and warps that multiply load their elements of C into registers.
+//
+// As TF32, elements were rounded on the way. In IEEE arithmetic each product is three of TF32
+// (mma/sm90_split_tile.cuh): lines of A are rounded to TF32, as much of what is left is behind them,
+// and elements of C are split in registers.
 #pragma once
 
 #include "mma/not_finite.cuh"
@@ -11,7 +14,7 @@
 namespace convir::wgrad {
 
 constexpr int kTurns = kFixUp + 2;  // barriers, behind those of two warpgroups
-constexpr int kSplitterRegisters = 72, kSplitConsumerRegisters = 216;
+constexpr int kTurnerRegisters = 72, kLinesConsumerRegisters = 216;
 
 // Where the operands lie.
 struct Elements {
@@ -20,27 +23,29 @@ struct Elements {
 };
 
 template <class Problem, class Config>
-struct SplitKernel : Kernel<Problem, Config> {
+struct LinesKernel : Kernel<Problem, Config> {
   using Base = Kernel<Problem, Config>;
   using Layout = typename Base::Layout;
   using Accumulators = typename Base::Accumulators;
   using P = typename Problem::Elements;
-  using Base::kBlockK, Base::kBoxesM, Base::kBoxesN, Base::kN, Base::kOfStep, Base::kStageBytes,
-      Base::kStages;
+  using Base::kBlockK, Base::kBoxesM, Base::kBoxesN, Base::kIsSplit, Base::kN, Base::kOfStep,
+      Base::kStageBytes, Base::kStages;
 
   static_assert(Base::kTiles == 1 && kBlockK == 32 && !Base::kIsClustered);
-  static_assert(Problem::kSplitAhead < kStages, "a stage is split before another is waited for");
-  static constexpr int kSplitters = Config::kProducerWarps;
+  static_assert(!Problem::kStoresChunks, "barriers lie where results would be staged");
+  static_assert(Problem::kLinesAhead < kStages, "a stage is turned before another is waited for");
+  static constexpr int kTurners = Config::kProducerWarps;
   static constexpr int kHalfBytes = kBoxBytes / 2;  // 32 channels or lines
 
-  unsigned split_done;  // barriers: A of a stage is split
+  unsigned lines_done;  // barriers: A of a stage is lines
 
-  __device__ SplitKernel(char* memory, int of_tile)
-      : Base(memory, of_tile), split_done(this->pipeline.full + this->pipeline.kBytes) {}
+  __device__ LinesKernel(char* memory, int of_tile)
+      : Base(memory, of_tile),
+        lines_done(kIsSplit ? this->pipeline.full + this->pipeline.kBytes : this->staging) {}
 
   // One thread; all others wait for it.
   __device__ void init_barriers() const {
-    for (int i = 0; i < kStages; ++i) init_barrier(split_done + i * 8, kSplitters * kWarpArrivals);
+    for (int i = 0; i < kStages; ++i) init_barrier(lines_done + i * 8, kTurners * kWarpArrivals);
     Base::init_barriers();
   }
 
@@ -50,13 +55,13 @@ struct SplitKernel : Kernel<Problem, Config> {
     return Problem::kPlanesC ? k : k / 8 * 8 + k % 4 * 2 + k % 8 / 4;
   }
 
-  // A warp that loads: splits its parts of A in a stage, 32 lines each, one of a lane.
-  __device__ __forceinline__ void split(const PipelineState<kStages>& at) const {
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % kSplitters;
+  // A warp that loads: turns its parts of A in a stage, 32 lines each, one of a lane.
+  __device__ __forceinline__ void turn(const PipelineState<kStages>& at) const {
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % kTurners;
     wait_barrier(this->pipeline.full + at.stage * 8, at.phase);
     const unsigned first = this->stages + at.stage * kStageBytes + kBoxesM * kBoxBytes;
 #pragma unroll 1
-    for (int half = warp; half < 2 * kBoxesN; half += kSplitters) {
+    for (int half = warp; half < 2 * kBoxesN; half += kTurners) {
       const unsigned tile = first + half * kHalfBytes;
       unsigned line = tile + mma::byte_of_line(lane, 0), channel = tile + lane * 4;
       asm volatile("" : "+r"(line), "+r"(channel));
@@ -75,15 +80,17 @@ struct SplitKernel : Kernel<Problem, Config> {
         unsigned high[4], low[4];
 #pragma unroll
         for (int i = 0; i < 4; ++i) high[i] = x[pixel_of(k + i)];
-        split_operands(high, low);
         const unsigned to = mma::flipped(line, k / 4);
+        if constexpr (kIsSplit) {
+          split_operands(high, low);
+          store_shared(to + kBoxesN * kBoxBytes, make_uint4(low[0], low[1], low[2], low[3]));
+        }
         store_shared(to, make_uint4(high[0], high[1], high[2], high[3]));
-        store_shared(to + kBoxesN * kBoxBytes, make_uint4(low[0], low[1], low[2], low[3]));
       }
     }
     hopper::fence_proxy();
     __syncwarp();
-    arrive_for_warp(split_done + at.stage * 8);
+    arrive_for_warp(lines_done + at.stage * 8);
   }
 
   // What a lane reads of 64 channels of C: where that begins, and its elements at places 8 k to
@@ -110,12 +117,14 @@ struct SplitKernel : Kernel<Problem, Config> {
   __device__ __forceinline__ void consume(typename Base::Output* out, float* workspace,
                                           unsigned* flags, const Elements& elements) const {
     const int consumer = threadIdx.x / kWarpgroupThreads;
-    const mma::Turns<kTurns> turns(consumer);
+    const mma::Turns<kTurns> turns(kIsSplit ? consumer : 0);
     convir::consume<Accumulators>(
         typename Base::Tiles{*this}, this->pipeline,
         [&](const partition::Work& work, Accumulators& d, Consumer<kStages>& full) {
           reduce(d[0], consumer, work, full, turns);
-          if (!mma::are_finite(d[0])) compute_again(d[0], consumer, work, elements);
+          if constexpr (kIsSplit) {
+            if (!mma::are_finite(d[0])) compute_again(d[0], consumer, work, elements);
+          }
           __syncwarp();
           return true;
         },
@@ -138,11 +147,15 @@ struct SplitKernel : Kernel<Problem, Config> {
       const unsigned stage = this->stages + full.at.stage * kStageBytes;
       unsigned first = first_of_c(stage + box_m * kBoxBytes);
       asm volatile("" : "+r"(first));
-      mma::multiply_split<kN, kOfStep>(
-          d, stage + box_n * kBoxBytes, kBoxesN * kBoxBytes, turns,
-          [&](unsigned (&x)[4], int k) { load_c(x, first, k); },
-          [&] { wait_barrier(split_done + full.at.stage * 8, full.at.phase); },
-          [&] { full.release(full.at.stage); });
+      const unsigned a = stage + box_n * kBoxBytes;
+      const auto load = [&](unsigned (&x)[4], int k) { load_c(x, first, k); };
+      const auto ready = [&] { wait_barrier(lines_done + full.at.stage * 8, full.at.phase); };
+      const auto read = [&] { full.release(full.at.stage); };
+      if constexpr (kIsSplit) {
+        mma::multiply_split<kN, kOfStep>(d, a, kBoxesN * kBoxBytes, turns, load, ready, read);
+      } else {
+        mma::multiply_lines<kN, kOfStep>(d, a, load, ready, read);
+      }
       full.at.advance();
     }
   }
