@@ -127,7 +127,7 @@ def _candidates(problem: WgradProblem, gpu: Target) -> Iterator[Sm90WgradConfig]
 
 def _has_lines(problem: WgradProblem) -> bool:
     """Whether warps that load work on what they have loaded."""
-    return problem.is_split or problem.turns_a
+    return problem.is_split or problem.transposes_a
 
 
 def _of_lines(

@@ -36,7 +36,7 @@ LINES_TILES = (*SPLIT_TILES, (128, 256))
 LINES_ROLES = (4, 8)
 """The roles of both."""
 _LINES_STAGES, _MOST_LINES_AHEAD = 2, 3
-"""Stages that are turned or multiplied, and steps that are loaded before those, at most."""
+"""Stages that are converted or multiplied, and steps that are loaded before those, at most."""
 
 _BOX_BYTES = BLOCK_K * CHUNK * 2
 _ATOM_BYTES = 1024
@@ -93,7 +93,7 @@ class Sm90WgradConfig(WithRoles, family="sm90_wgrad", sizes=2):
 
     @property
     def lines_ahead(self) -> int:
-        """Steps that warps load before the one that they turn into lines."""
+        """Steps that warps load before the one that they convert."""
         return min(self.stages - _LINES_STAGES, _MOST_LINES_AHEAD)
 
     @property
@@ -160,7 +160,7 @@ class Sm90WgradConfig(WithRoles, family="sm90_wgrad", sizes=2):
         return None
 
     def lines_refusal(self, tiles: tuple[tuple[int, int], ...]) -> Refusal | None:
-        """Why no kernel of `tiles` turns channels of f32 into lines of pixels with this config."""
+        """Why no kernel of `tiles` converts f32 to lines of pixels with this config."""
         of = f"products={self.products}"
         if (self.block_m, self.block_n) not in tiles:
             return Refusal(f"{of}: tiles of f32 are {', '.join(f'{m}x{n}' for m, n in tiles)}")
@@ -186,7 +186,7 @@ def refusal(problem: WgradProblem, config: Sm90WgradConfig, target: Target) -> R
     refused = config.refusal() or target.shared_refusal(config.shared_bytes)
     if refused is None and (config.products > 1) != problem.is_split:
         refused = Refusal("three products are those of f32 in IEEE arithmetic, and no others")
-    if refused is None and problem.turns_a:
+    if refused is None and problem.transposes_a:
         refused = config.lines_refusal(LINES_TILES)
     if refused is not None:
         return refused

@@ -71,8 +71,7 @@ __device__ __forceinline__ void run_uniform(typename Problem::Epilogue::Stored* 
   kernel.consume(out, workspace, flags, ask);
 }
 
-// f32 whose channels are innermost: warps that load also turn what they have loaded of A into lines,
-// some steps behind. The elements of A and C are those of the tensor maps.
+// f32: warps that load also convert what they have loaded of A, some steps behind. The elements of A and C are those of the tensor maps.
 template <class Problem, class Config>
 __device__ __forceinline__ void run_lines(typename Problem::Epilogue::Stored* out,
                                           float* workspace, unsigned* flags, int steps,
@@ -88,7 +87,7 @@ __device__ __forceinline__ void run_lines(typename Problem::Epilogue::Stored* ou
     hopper::prefetch_map(&a);
   }
   __syncwarp();
-  Roles<true, kTurnerRegisters, kLinesConsumerRegisters>::run(
+  Roles<true, kConverterRegisters, kLinesConsumerRegisters>::run(
       threadIdx.x >= Config::kConsumerThreads,
       [&] {
         Producer<Problem, Config, Config::kProducerWarps, 1> ask(kernel, c, a);
@@ -104,7 +103,7 @@ __device__ __forceinline__ void run_lines(typename Problem::Epilogue::Stored* ou
         for (int i = 0; i < Problem::kLinesAhead; ++i) ask_next();
         for (int step = 0; step < asked; ++step) {
           ask_next();
-          kernel.turn(at);
+          kernel.convert(at);
           at.advance();
         }
       },

@@ -1,8 +1,9 @@
-// f32 whose channels are innermost, of which tensor cores take lines of k alone. Warps that load turn
-// what arrived of A into such lines, and warps that multiply load their elements of C into registers.
+// f32, of which tensor cores take lines of k (K major) alone. Warps that load convert what arrived of
+// A: chunks of channels are transposed to lines. Warps that multiply load their elements of C into
+// registers.
 //
-// As TF32, elements were rounded on the way. In IEEE arithmetic each product is three of TF32
-// (mma/sm90_split_tile.cuh): lines of A are rounded to TF32, as much of what is left is behind them,
+// As TF32, elements were rounded by TMA. In IEEE arithmetic each product is three of TF32
+// (mma/sm90_split_tile.cuh): lines of A are rounded to TF32, with what rounding leaves behind them,
 // and elements of C are split in registers.
 #pragma once
 
@@ -14,7 +15,7 @@
 namespace convir::wgrad {
 
 constexpr int kTurns = kFixUp + 2;  // barriers, behind those of two warpgroups
-constexpr int kTurnerRegisters = 72, kLinesConsumerRegisters = 216;
+constexpr int kConverterRegisters = 72, kLinesConsumerRegisters = 216;
 
 // Where the operands lie.
 struct Elements {
@@ -33,8 +34,8 @@ struct LinesKernel : Kernel<Problem, Config> {
 
   static_assert(Base::kTiles == 1 && kBlockK == 32 && !Base::kIsClustered);
   static_assert(!Problem::kStoresChunks, "barriers lie where results would be staged");
-  static_assert(Problem::kLinesAhead < kStages, "a stage is turned before another is waited for");
-  static constexpr int kTurners = Config::kProducerWarps;
+  static_assert(Problem::kLinesAhead < kStages, "a stage is converted before another is waited for");
+  static constexpr int kConverters = Config::kProducerWarps;
   static constexpr int kHalfBytes = kBoxBytes / 2;  // 32 channels or lines
 
   unsigned lines_done;  // barriers: A of a stage is lines
@@ -45,7 +46,7 @@ struct LinesKernel : Kernel<Problem, Config> {
 
   // One thread; all others wait for it.
   __device__ void init_barriers() const {
-    for (int i = 0; i < kStages; ++i) init_barrier(lines_done + i * 8, kTurners * kWarpArrivals);
+    for (int i = 0; i < kStages; ++i) init_barrier(lines_done + i * 8, kConverters * kWarpArrivals);
     Base::init_barriers();
   }
 
@@ -55,13 +56,13 @@ struct LinesKernel : Kernel<Problem, Config> {
     return Problem::kPlanesC ? k : k / 8 * 8 + k % 4 * 2 + k % 8 / 4;
   }
 
-  // A warp that loads: turns its parts of A in a stage, 32 lines each, one of a lane.
-  __device__ __forceinline__ void turn(const PipelineState<kStages>& at) const {
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % kTurners;
+  // A warp that loads: converts its parts of A in a stage, 32 lines each, one of a lane.
+  __device__ __forceinline__ void convert(const PipelineState<kStages>& at) const {
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % kConverters;
     wait_barrier(this->pipeline.full + at.stage * 8, at.phase);
     const unsigned first = this->stages + at.stage * kStageBytes + kBoxesM * kBoxBytes;
 #pragma unroll 1
-    for (int half = warp; half < 2 * kBoxesN; half += kTurners) {
+    for (int half = warp; half < 2 * kBoxesN; half += kConverters) {
       const unsigned tile = first + half * kHalfBytes;
       unsigned line = tile + mma::byte_of_line(lane, 0), channel = tile + lane * 4;
       asm volatile("" : "+r"(line), "+r"(channel));

@@ -41,7 +41,7 @@ struct Kernel {
   static constexpr hopper::Major kMajorC = Problem::kPlanesC ? hopper::kMajorK : hopper::kMajorMN;
   static constexpr hopper::Major kMajorA = Problem::kPlanesA ? hopper::kMajorK : hopper::kMajorMN;
   static constexpr bool kIsSplit = Config::kIsSplit;
-  static_assert(sizeof(Input) == 2 || Problem::kPlanesA || kIsSplit || Problem::kTurnsA,
+  static_assert(sizeof(Input) == 2 || Problem::kPlanesA || kIsSplit || Problem::kTransposesA,
                 "TF32 is K major");
   static_assert(Problem::kPlanesC || !Problem::kPlanesA);
 

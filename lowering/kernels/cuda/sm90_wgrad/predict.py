@@ -32,7 +32,7 @@ class Constants:
     three: float = 3.6
     """A factor of it for three products of TF32, of half as many output pixels."""
     lines: float = 0.586
-    """A step of TF32 that warps turn into lines, for 1000 lines of 128 bytes in shared memory."""
+    """A step of TF32 that warps transpose, for 1000 lines of 128 bytes in shared memory."""
     three_narrow: float = 1.608
     """The same where such a multiplication has 64 columns, in place of `narrow`."""
     three_wide: float = 1.321
@@ -40,7 +40,7 @@ class Constants:
     three_apart: float = 8.0
     """µs for a million results of f32 whose input channels are not contiguous."""
     lines_apart: float = 13.8
-    """The same of TF32 that warps turn into lines."""
+    """The same of TF32 that warps transpose."""
     single: float = 3.727
     """The same of results of 16 bits."""
     wide: float = 1.112
@@ -117,7 +117,7 @@ class Work:
     """Whether f32 is multiplied as three products of TF32."""
     lines: int
     """Lines of 128 bytes that are written or read in shared memory in a step of TF32 that warps
-    turn into lines; 0 of others."""
+    transpose; 0 of others."""
     outside: float
     """The part of taps that lie outside of A."""
     boxes_c: int
@@ -167,7 +167,7 @@ def work(spec: Contraction, epilogue: Epilogue, config: Sm90WgradConfig, target:
         accumulators=config.block_m * config.block_n,
         is_narrow=config.out_channels == CHUNK and (problem.taps > 1 or problem.is_split),
         is_split=problem.is_split,
-        lines=_lines_of(config) if problem.turns_a else 0,
+        lines=_lines_of(config) if problem.transposes_a else 0,
         lines_c=problem.planes is not None,
         lines_a=problem.reads_planes,
         lines_straddle=problem.planes is not None and problem.planes.straddles,

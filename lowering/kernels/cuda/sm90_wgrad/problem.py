@@ -117,9 +117,9 @@ class WgradProblem:
         return self.planes is not None and self.planes.a is not None
 
     @property
-    def turns_a(self) -> bool:
-        """Whether A is TF32 whose channels are innermost: warps that load turn it into lines of
-        pixels, as which alone it is multiplied."""
+    def transposes_a(self) -> bool:
+        """Whether A is TF32 whose channels are innermost: warps that load transpose it, as it is
+        multiplied K major alone."""
         return self.is_tf32 and not self.reads_planes
 
     @property

@@ -54,7 +54,7 @@ def source_of(
         sizes["pixels"] = problem.pixels
     steps = Sizes.of(sizes)
     cluster = f"__cluster_dims__({config.cluster}, 1, 1) " if config.cluster > 1 else ""
-    has_lines = is_split or problem.turns_a
+    has_lines = is_split or problem.transposes_a
     body = "run_lines" if has_lines else "run" if config.roles[0] else "run_uniform"
     raw = ["const float* elements_of_a", "const float* elements_of_c"] if is_split else []
     elements = "{}, " if has_lines else ""
@@ -76,7 +76,7 @@ def source_of(
         "kInterleavesSplits": interleaves_splits,
         "kPlanesC": planes is not None,
         "kPlanesA": problem.reads_planes,
-        "kTurnsA": problem.turns_a,
+        "kTransposesA": problem.transposes_a,
         "kStoresChunks": problem.vector == ALIGNMENT and STORAGE_BYTES[spec.b.type] == CHUNK_TYPE,
         "kStoresPairs": problem.vector % 2 == 0,
     }
@@ -139,7 +139,7 @@ def _most_lag(problem: WgradProblem, config: Sm90WgradConfig) -> int:
 def _last_step(problem: WgradProblem, config: Sm90WgradConfig) -> int:
     """Multiplications of 16 output pixels in the last step of a part."""
     is_whole = config.partition.kind == DATA_PARALLEL and problem.planes is None
-    is_whole = is_whole and config.products == 1 and not problem.turns_a
+    is_whole = is_whole and config.products == 1 and not problem.transposes_a
     return (problem.pixels.value - 1) % BLOCK_K // TILE_K + 1 if is_whole else BLOCK_K // TILE_K
 
 

@@ -1,5 +1,4 @@
-"""TF32 whose channels are innermost, which warps turn into lines of pixels: which configs, and the
-code."""
+"""TF32 whose channels are innermost, which warps transpose: which configs, and the code."""
 
 from __future__ import annotations
 
@@ -62,10 +61,10 @@ def test_copies_round_to_tf32() -> None:
 
 def test_pixels_of_a_that_are_contiguous_are_read_as_they_lie() -> None:
     line = f"{WINDOW} {NCHW}".replace("-y 3 -x 3 -p 1 -q 1", "-y 1 -x 1")
-    for each, turns in ((line, False), (LINES[0], True)):
+    for each, transposes in ((line, False), (LINES[0], True)):
         problem = problem_of(spec_of(each))
         assert not isinstance(problem, Refusal)
-        assert problem.turns_a == turns
+        assert problem.transposes_a == transposes
 
 
 @pytest.mark.parametrize(

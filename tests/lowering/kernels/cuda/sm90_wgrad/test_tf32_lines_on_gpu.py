@@ -1,5 +1,5 @@
-"""TF32 whose channels are innermost, which warps turn into lines of pixels, on a GPU: every
-element, on poisoned memory; what is infinite or NaN."""
+"""TF32 whose channels are innermost, which warps transpose, on a GPU: every element, on poisoned
+memory; what is infinite or NaN."""
 
 from __future__ import annotations
 
