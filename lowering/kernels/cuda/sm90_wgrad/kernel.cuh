@@ -71,7 +71,8 @@ __device__ __forceinline__ void run_uniform(typename Problem::Epilogue::Stored* 
   kernel.consume(out, workspace, flags, ask);
 }
 
-// f32: warps that load also convert what they have loaded of A, some steps behind. The elements of A and C are those of the tensor maps.
+// f32: warps that load also convert what they have loaded of A, some steps behind. The elements of
+// A and C are those of the tensor maps.
 template <class Problem, class Config>
 __device__ __forceinline__ void run_lines(typename Problem::Epilogue::Stored* out,
                                           float* workspace, unsigned* flags, int steps,

@@ -1,5 +1,5 @@
-// f32, of which tensor cores take lines of k (K major) alone. Warps that load convert what arrived of
-// A: chunks of channels are transposed to lines. Warps that multiply load their elements of C into
+// f32, of which tensor cores take lines of k (K major) alone. Warps that load convert what arrived
+// of A: chunks of channels are transposed to lines. Warps that multiply load their elements of C into
 // registers.
 //
 // As TF32, elements were rounded by TMA. In IEEE arithmetic each product is three of TF32
@@ -34,7 +34,7 @@ struct LinesKernel : Kernel<Problem, Config> {
 
   static_assert(Base::kTiles == 1 && kBlockK == 32 && !Base::kIsClustered);
   static_assert(!Problem::kStoresChunks, "barriers lie where results would be staged");
-  static_assert(Problem::kLinesAhead < kStages, "a stage is converted before another is waited for");
+  static_assert(Problem::kLinesAhead < kStages, "a stage is converted before the next wait");
   static constexpr int kConverters = Config::kProducerWarps;
   static constexpr int kHalfBytes = kBoxBytes / 2;  // 32 channels or lines
 
