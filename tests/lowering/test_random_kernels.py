@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from gpu import nvrtc_or_skip
+from gpu import nvrtc_or_skip, source_named
 from host_kernels import TARGETS, assert_same, poisoned, program_text, run_program, runnable
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -54,10 +54,7 @@ def sources(module: ModuleOp) -> str:
     """All kernels as one source: what two compute alike has one name."""
     function = next(op for op in module.walk() if isinstance(op, kernel.FuncOp))
     launches = enumerate(plan_loops(function, restrict=True).kernels)
-    return "\n".join(
-        launch.source.replace(f"void {launch.symbol}(", f"void k{number}(")
-        for number, launch in launches
-    )
+    return "\n".join(source_named(launch, f"k{number}") for number, launch in launches)
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])

@@ -25,3 +25,10 @@ DEEP = (
     "conv --spatial_dim 3 -n 2 -c 32 --in_d 6 -H 8 -W 7 -k 64 --fil_d 3 -y 3 -x 3 --pad_d 1 -p 1 "
     f"-q 1 --conv_stride_d 2 -u 2 -v 2 --dilation_d 1 -l 1 -j 1 -F 4 {VOLUME}"
 )
+
+
+def config_text(config: str, products: int = 1) -> str:
+    """The text of the `sm90_wgrad` config `TILE STAGES PARTITION`."""
+    tile, stages, partition = config.split()
+    text = f"sm90_wgrad {tile} stages={stages} roles=4:8 cluster=1 partition={partition} blocks=132"
+    return text if products == 1 else f"{text} products={products}"

@@ -61,6 +61,11 @@ def launch_kernels(kernels: Sequence[CudaKernel], addresses: Mapping[Pointer, in
         LoadedKernel(kernel, places).launch(list(addresses.values()), stream)
 
 
+def source_named(kernel: CudaKernel, symbol: str) -> str:
+    """The source of a kernel under another name, beside that of others."""
+    return kernel.source.replace(f"void {kernel.symbol}(", f"void {symbol}(")
+
+
 def need_memory(size: int) -> None:
     """Skip where fewer than `size` bytes of the current GPU are free."""
     cupy: Any = toolkit.cupy()

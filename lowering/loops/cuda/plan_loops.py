@@ -48,8 +48,8 @@ def plan_loops(
     return KernelPlan(
         tuple(
             CudaKernel(
-                source=_source(nest, restrict=restrict),
-                symbol=symbol_of(nest.loops),
+                source=_source(nest, symbol, restrict=restrict),
+                symbol=symbol,
                 grid=(_blocks(nest), 1, 1),
                 block=(LOOP_THREADS if nest.team is None else THREADS, 1, 1),
                 arguments=(
@@ -59,14 +59,15 @@ def plan_loops(
                     Scalar(range_size(nest.loops)),
                 ),
             )
-            for nest in nests
+            for nest, symbol in ((nest, symbol_of(nest.loops)) for nest in nests)
         ),
         workspace=(max(sizes),) if sizes else (),
     )
 
 
-def _source(nest: Nest, *, restrict: bool) -> str:
-    return f"// {nest.note}\n{print_kernel(nest.loops, restrict=restrict, team=nest.team)}"
+def _source(nest: Nest, symbol: str, *, restrict: bool) -> str:
+    text = print_kernel(nest.loops, symbol, restrict=restrict, team=nest.team)
+    return f"// {nest.note}\n{text}"
 
 
 def _blocks(nest: Nest) -> int:

@@ -44,7 +44,9 @@ UNROLLED_TRIPS = 16
 """Inner loops of at most so many iterations are unrolled, so that their loads are in flight."""
 
 
-def print_kernel(loops: func.FuncOp, *, restrict: bool, team: Team | None = None) -> str:
+def print_kernel(
+    loops: func.FuncOp, symbol: str, *, restrict: bool, team: Team | None = None
+) -> str:
     """The CUDA C++ source of a loop function, as one `extern "C"` kernel.
 
     Neither the range's size nor the function's name is in it, so that loops which differ in
@@ -53,6 +55,7 @@ def print_kernel(loops: func.FuncOp, *, restrict: bool, team: Team | None = None
     Args:
         loops: a function of scf, memref, vector, arith and math ops over flat memrefs. Thread i
             of the grid does iteration i of its range, whose size is the kernel's last argument.
+        symbol: the kernel's name, `symbol_of(loops)`.
         restrict: whether no two buffers overlap.
         team: the threads that do an iteration of the range together; None for one alone.
 
@@ -68,7 +71,7 @@ def print_kernel(loops: func.FuncOp, *, restrict: bool, team: Team | None = None
     printer.grid_start = begin
     printer.block(block)
     body = "\n".join(printer.lines)
-    signature = f"{symbol_of(loops)}({', '.join([*parameters, 'const long long size'])})"
+    signature = f"{symbol}({', '.join([*parameters, 'const long long size'])})"
     headers = [
         "arith/scalars.cuh",
         "load/vectors.cuh",

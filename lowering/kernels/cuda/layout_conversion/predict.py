@@ -36,9 +36,11 @@ class Constants:
     """µs of a launch beside the time between two launches."""
     first: float = 3.0
     """µs that a kernel takes longer behind a copy, or before one: no launch hides another's. Less
-    beside copies of less than an eighth of the L2 cache, such as those of a filter alone."""
+    where copies are `LITTLE`, such as those of a filter alone."""
 
 
+LITTLE = 0.125
+"""The part of the L2 cache that copies fill where they delay a kernel in full."""
 FITTED = Constants()
 BOUNDS = {"kept": (0.3, 0.8), "saved": (0.3, 1.0)}
 """What the fit keeps constants within."""
@@ -66,7 +68,7 @@ def copy_work(copy: Copy) -> CopyWork:
 
 def copies_time(copies: Sequence[CopyWork], target: Target, k: Constants = FITTED) -> float:
     """µs that copies add to a kernel: one launch before it, and one behind it."""
-    time = k.first * min(1.0, 8 * sum(copy.bytes for copy in copies) / target.l2_bytes)
+    time = k.first * min(1.0, sum(copy.bytes for copy in copies) / (LITTLE * target.l2_bytes))
     for back in (False, True):
         together = [copy for copy in copies if copy.is_back == back]
         if together:

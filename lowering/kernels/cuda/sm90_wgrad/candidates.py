@@ -65,7 +65,7 @@ def ranked(
     costs = {c: predict(spec, epilogue, c, gpu) for c in configs}
     limit = _WORTH_MEASURING * min(costs.values(), default=0.0)
     found = sorted((c for c in costs if costs[c] <= limit), key=lambda c: costs[c])
-    if found and not _has_lines(problem) and _hides_asking(problem, found[0], gpu):
+    if found and not problem.converts_a and _hides_asking(problem, found[0], gpu):
         found.insert(1, replace(found[0], roles=(0, found[0].roles[1])))
     return found[:_MOST]
 
@@ -110,8 +110,8 @@ def _candidates(problem: WgradProblem, gpu: Target) -> Iterator[Sm90WgradConfig]
             continue
         if block_n - BLOCKS_N[0] >= problem.chunks_n * CHUNK:
             continue
-        if _has_lines(problem):
-            yield from _of_lines(problem, gpu, block_m, block_n)
+        if problem.converts_a:
+            yield from _converting(problem, gpu, block_m, block_n)
             continue
         divided: list[Sm90WgradConfig] = []
         for roles in _ROLES:
@@ -125,15 +125,10 @@ def _candidates(problem: WgradProblem, gpu: Target) -> Iterator[Sm90WgradConfig]
         yield from divided
 
 
-def _has_lines(problem: WgradProblem) -> bool:
-    """Whether warps that load work on what they have loaded."""
-    return problem.is_split or problem.transposes_a
-
-
-def _of_lines(
+def _converting(
     problem: WgradProblem, gpu: Target, block_m: int, block_n: int
 ) -> Iterator[Sm90WgradConfig]:
-    """The same where warps that load work on what they have loaded."""
+    """The same where warps that load convert A."""
     if (block_m, block_n) not in LINES_TILES:
         return
     found = _deepest(problem, gpu, block_m, block_n, LINES_ROLES)

@@ -110,8 +110,9 @@ def _gradient_map(spec: Contraction, problem: WgradProblem, target: Target) -> T
     channels = spec.groups * spec.out_channels
     if problem.planes is not None:
         promotion = promotion_of(_bytes_of(spec.c, channels * problem.pixels.value), target)
-        planes = problem.planes.c.tensor_map(Pointer("c"), spec.c.type, CHUNK, promotion)
-        return replace(planes, is_tf32=problem.is_tf32)
+        return problem.planes.c.tensor_map(
+            Pointer("c"), spec.c.type, CHUNK, promotion, is_tf32=problem.is_tf32
+        )
     row_bytes = _bytes_of(spec.c, problem.row_stride)
     return TensorMap(
         Pointer("c"),
@@ -131,8 +132,9 @@ def _row_map(spec: Contraction, problem: WgradProblem, target: Target) -> Tensor
     rows = problem.rows
     if problem.planes is not None and problem.planes.a is not None:
         promotion = promotion_of(_bytes_of(spec.a, rows.rows * rows.row_stride), target)
-        planes = problem.planes.a.tensor_map(Pointer("a"), spec.a.type, CHUNK, promotion)
-        return replace(planes, is_tf32=problem.is_tf32)
+        return problem.planes.a.tensor_map(
+            Pointer("a"), spec.a.type, CHUNK, promotion, is_tf32=problem.is_tf32
+        )
     promotion = promotion_of(_bytes_of(spec.a, rows.rows * rows.row_stride), target)
     channels, copied = spec.groups * spec.in_channels, LINE_BYTES // problem.nbytes
     if not rows.slides:

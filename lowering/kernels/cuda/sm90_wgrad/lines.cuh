@@ -118,6 +118,7 @@ struct LinesKernel : Kernel<Problem, Config> {
   __device__ __forceinline__ void consume(typename Base::Output* out, float* workspace,
                                           unsigned* flags, const Elements& elements) const {
     const int consumer = threadIdx.x / kWarpgroupThreads;
+    // Both are the first one, which lets no other begin, where warpgroups take no turns.
     const mma::Turns<kTurns> turns(kIsSplit ? consumer : 0);
     convir::consume<Accumulators>(
         typename Base::Tiles{*this}, this->pipeline,

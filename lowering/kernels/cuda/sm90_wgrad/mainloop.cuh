@@ -41,8 +41,6 @@ struct Kernel {
   static constexpr hopper::Major kMajorC = Problem::kPlanesC ? hopper::kMajorK : hopper::kMajorMN;
   static constexpr hopper::Major kMajorA = Problem::kPlanesA ? hopper::kMajorK : hopper::kMajorMN;
   static constexpr bool kIsSplit = Config::kIsSplit;
-  static_assert(sizeof(Input) == 2 || Problem::kPlanesA || kIsSplit || Problem::kTransposesA,
-                "TF32 is K major");
   static_assert(Problem::kPlanesC || !Problem::kPlanesA);
 
   static constexpr int kStages = Config::kStages;
@@ -232,6 +230,7 @@ struct Kernel {
   template <class Ask>
   __device__ __forceinline__ void reduce(Accumulators& d, int consumer, const Work& work,
                                          Consumer<kStages>& full, Ask&& ask) const {
+    static_assert(sizeof(Input) == 2 || Problem::kPlanesA, "TF32 is K major");
     const int box_m = consumer / Config::kWarpgroupsN * kTiles;
     const int box_n = kBoxesM + first_box(consumer);
     const int first = first_stage();

@@ -43,8 +43,10 @@ class PlaneMap:
         element: StorageType,
         channels: int,
         promotion: Literal[128, 256],
+        *,
+        is_tf32: bool,
     ) -> TensorMap:
-        """Copies of a line's 128 bytes of `channels` channels; f32 arrives rounded to TF32."""
+        """Copies of a line's 128 bytes of `channels` channels; with `is_tf32` rounded to TF32."""
         nbytes = STORAGE_BYTES[element]
         outer = (1,) * (len(self.sizes) - 2)
         return TensorMap(
@@ -55,7 +57,7 @@ class PlaneMap:
             (LINE_BYTES // nbytes, channels, *outer),
             128,
             self.offset * nbytes,
-            is_tf32=element == "f32",
+            is_tf32=is_tf32,
             promotion=promotion,
         )
 

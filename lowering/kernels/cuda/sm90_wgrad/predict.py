@@ -212,12 +212,13 @@ def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
     of_c, of_a = line if work.lines_c else of_c, line if work.lines_a else of_a
     copies = work.boxes_c * of_c + work.boxes_a * of_a
     multiply = k.multiply * work.accumulators / (256 * 128)
-    if work.is_split:
+    if work.lines:
+        multiply = 1e-3 * k.lines * work.lines
+    elif work.is_split:
         multiply *= k.three * (k.three_narrow if work.is_narrow else 1.0)
         multiply *= k.three_wide if work.boxes_a > SPLIT_BOXES else 1.0
     elif work.is_narrow:
         multiply *= k.narrow
-    multiply = 1e-3 * k.lines * work.lines or multiply
     step = overlap(4.0, multiply, copies) * (k.scattered if work.is_scattered else 1.0)
     if work.is_wide:
         step *= k.wide_taps if work.taps > 1 else k.wide

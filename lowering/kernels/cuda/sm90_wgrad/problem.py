@@ -123,6 +123,11 @@ class WgradProblem:
         return self.is_tf32 and not self.reads_planes
 
     @property
+    def converts_a(self) -> bool:
+        """Whether warps that load convert A after it has arrived: they split or transpose it."""
+        return self.is_split or self.transposes_a
+
+    @property
     def is_matrix(self) -> bool:
         """Whether every output pixel reads the pixel of A at its own place, in order."""
         return self.taps == 1 if self.reads_planes else not self.rows.slides
@@ -193,7 +198,7 @@ def _unsupported(spec: Contraction) -> Refusal | None:
     if spec.element != "f32" or spec.a.type != spec.c.type:
         return Refusal("A and C are not both f16, both bf16 or both f32")
     if spec.a.type not in halves and not is_f32:
-        return Refusal("A and C are neither of 16 bits, nor of f32 as B is")
+        return Refusal("A and C are neither of 16 bits, nor f32 as B is")
     if spec.b.type not in halves and not is_f32:
         return Refusal("B is not of 16 bits")
     (phase,) = spec.phases

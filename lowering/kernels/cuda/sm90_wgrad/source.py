@@ -54,12 +54,10 @@ def source_of(
         sizes["pixels"] = problem.pixels
     steps = Sizes.of(sizes)
     cluster = f"__cluster_dims__({config.cluster}, 1, 1) " if config.cluster > 1 else ""
-    has_lines = is_split or problem.transposes_a
-    body = "run_lines" if has_lines else "run" if config.roles[0] else "run_uniform"
+    body = "run_lines" if problem.converts_a else "run" if config.roles[0] else "run_uniform"
     raw = ["const float* elements_of_a", "const float* elements_of_c"] if is_split else []
-    elements = "{}, " if has_lines else ""
-    if is_split:
-        elements = "{elements_of_a, elements_of_c, static_cast<int>(pixels)}, "
+    elements = "{elements_of_a, elements_of_c, static_cast<int>(pixels)}, " if is_split else "{}, "
+    elements = elements if problem.converts_a else ""
     slides, taps, planes = problem.rows.slides, problem.tap_axes, problem.planes
     axes = {
         "size": [slide.size for slide in slides],
@@ -76,7 +74,6 @@ def source_of(
         "kInterleavesSplits": interleaves_splits,
         "kPlanesC": planes is not None,
         "kPlanesA": problem.reads_planes,
-        "kTransposesA": problem.transposes_a,
         "kStoresChunks": problem.vector == ALIGNMENT and STORAGE_BYTES[spec.b.type] == CHUNK_TYPE,
         "kStoresPairs": problem.vector % 2 == 0,
     }
@@ -91,7 +88,7 @@ def source_of(
         + "struct Problem {\n"
         f"  using Input = {CPP_TYPES[spec.a.type]};\n"
         "  using Epilogue = ::Epilogue;\n"
-        + (f"  using Elements = {'::Elements' if is_split else 'void'};\n" if has_lines else "")
+        + f"  using Elements = {'::Elements' if is_split else 'void'};\n"
         + "".join(
             f"  static constexpr int {name} = {value};\n"
             for name, value in _constants(problem, config, steps).items()
@@ -139,7 +136,7 @@ def _most_lag(problem: WgradProblem, config: Sm90WgradConfig) -> int:
 def _last_step(problem: WgradProblem, config: Sm90WgradConfig) -> int:
     """Multiplications of 16 output pixels in the last step of a part."""
     is_whole = config.partition.kind == DATA_PARALLEL and problem.planes is None
-    is_whole = is_whole and config.products == 1 and not problem.transposes_a
+    is_whole = is_whole and not problem.converts_a
     return (problem.pixels.value - 1) % BLOCK_K // TILE_K + 1 if is_whole else BLOCK_K // TILE_K
 
 

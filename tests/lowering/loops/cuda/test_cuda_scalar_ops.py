@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from gpu import nvrtc_or_skip
+from gpu import nvrtc_or_skip, source_named
 from host_kernels import assert_same, poisoned, program_text
 from scalar_cases import (
     ARITHMETIC,
@@ -46,9 +46,7 @@ def launches_of(text: str) -> tuple[CudaKernel, ...]:
 
 def source_of(case: Case, number: int) -> str:
     launches = launches_of(case.kernel.replace("?", str(SIZE)))
-    return "\n".join(
-        each.source.replace(f"void {each.symbol}(", f"void k{number}_(") for each in launches
-    )
+    return "\n".join(source_named(each, f"k{number}_") for each in launches)
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from contraction_readings import reading
 from conv_lines import NCHW, NHWC
+from f32_wgrad_lines import PIXELS, config_text
 from gpu import nvrtc_or_skip
 
 from convir.analysis.refusal import Refusal
@@ -18,18 +19,13 @@ from convir.lowering.kernels.cuda.sm90_wgrad.problem import WgradProblem, proble
 from convir.lowering.kernels.target import DEFAULT_TARGET
 from convir.runtime.cuda.toolchain.compile import kernel_usage
 
-PIXELS = "--in_layout NHWC --fil_layout NCHW --out_layout NCHW"
 WINDOW = "conv -n 4 -c 72 -H 28 -W 28 -k 136 -y 3 -x 3 -p 1 -q 1 -F 4"
 POINTS = "conv -n 4 -c 72 -H 28 -W 28 -k 136 -y 1 -x 1 -F 4"
 
 
 def config_of(text: str) -> Sm90WgradConfig:
     """The config of `TILE STAGES PARTITION`."""
-    tile, stages, partition = text.split()
-    return Sm90WgradConfig.parse(
-        f"sm90_wgrad {tile} stages={stages} roles=4:8 cluster=1 partition={partition} blocks=132 "
-        "products=3"
-    )
+    return Sm90WgradConfig.parse(config_text(text, products=3))
 
 
 def planned(line: str) -> WgradProblem:

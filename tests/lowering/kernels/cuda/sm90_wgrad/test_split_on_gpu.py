@@ -20,6 +20,7 @@ from f32_wgrad_lines import (
     TAIL,
     WHOLE,
     WINDOW,
+    config_text,
 )
 from plan_runs import check_config
 from split_f32 import assert_is_as_accurate, assert_same_where_not_finite
@@ -60,28 +61,19 @@ CASES = [
 ]
 
 
-def text_of(config: str) -> str:
-    """The config of `TILE STAGES PARTITION`."""
-    tile, stages, partition = config.split()
-    return (
-        f"sm90_wgrad {tile} stages={stages} roles=4:8 cluster=1 partition={partition} blocks=132 "
-        "products=3"
-    )
-
-
 @pytest.mark.parametrize(("line", "config"), CASES)
 def test_it_computes(line: str, config: str) -> None:
     for exact in (True, False):
-        check_config(line, text_of(config), exact=exact)
+        check_config(line, config_text(config, products=3), exact=exact)
 
 
 @pytest.mark.parametrize("scale", [1.0, 2.0**-60, 2.0**60])
 @pytest.mark.parametrize("line", [WINDOW, ROWS, MATRIX, MANY])
 def test_it_is_as_accurate_as_multiply_adds(line: str, scale: float) -> None:
-    assert_is_as_accurate(line, text_of("128x128 4 data-parallel"), scale)
+    assert_is_as_accurate(line, config_text("128x128 4 data-parallel", products=3), scale)
 
 
 @pytest.mark.parametrize("partition", ["data-parallel", "split-k:3:reduce-scatter"])
 @pytest.mark.parametrize("line", [WHOLE, TAIL, COLUMN, WINDOW, ROWS, MATRIX, GROUPS, DEEP])
 def test_what_is_not_finite_is_that_of_multiply_adds(line: str, partition: str) -> None:
-    assert_same_where_not_finite(line, text_of(f"128x64 4 {partition}"))
+    assert_same_where_not_finite(line, config_text(f"128x64 4 {partition}", products=3))

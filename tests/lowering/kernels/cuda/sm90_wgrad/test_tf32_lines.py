@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from contraction_readings import reading
 from conv_lines import NCHW, NHWC
+from f32_wgrad_lines import PIXELS, config_text
 from gpu import nvrtc_or_skip
 
 from convir.analysis.refusal import Refusal
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.launch import CudaKernel
 
-PIXELS = "--in_layout NHWC --fil_layout NCHW --out_layout NCHW"
 WINDOW = "conv -n 4 -c 72 -H 28 -W 28 -k 136 -y 3 -x 3 -p 1 -q 1 -F 4"
 LINES = [
     f"{WINDOW} {NHWC}",
@@ -37,15 +37,12 @@ def spec_of(line: str) -> Contraction:
 
 def config_of(text: str) -> Sm90WgradConfig:
     """The config of `TILE STAGES PARTITION`."""
-    tile, stages, partition = text.split()
-    return Sm90WgradConfig.parse(
-        f"sm90_wgrad {tile} stages={stages} roles=4:8 cluster=1 partition={partition} blocks=132"
-    )
+    return Sm90WgradConfig.parse(config_text(text))
 
 
-def kernel_of(line: str, config: str) -> CudaKernel:
+def kernel_of(line: str, config: Sm90WgradConfig) -> CudaKernel:
     found = reading(line)
-    plan = launch.kernels(spec_of(line), found.epilogue, config_of(config), DEFAULT_TARGET)
+    plan = launch.kernels(spec_of(line), found.epilogue, config, DEFAULT_TARGET)
     assert not isinstance(plan, Refusal), plan.reason
     (kernel,) = plan.kernels
     return kernel
@@ -53,7 +50,7 @@ def kernel_of(line: str, config: str) -> CudaKernel:
 
 def test_copies_round_to_tf32() -> None:
     for line in LINES:
-        arguments = kernel_of(line, "128x256 3 data-parallel").arguments
+        arguments = kernel_of(line, config_of("128x256 3 data-parallel")).arguments
         maps = [each for each in arguments if isinstance(each, TensorMap | Im2colMap)]
         assert [each.is_tf32 for each in maps] == [True, True]
         assert Pointer("a") not in arguments
@@ -97,7 +94,9 @@ def test_other_roles_and_clusters_are_refused() -> None:
 def test_the_batch_is_an_argument() -> None:
     for line in LINES:
         kernels = [
-            kernel_of(line.replace("-n 4", f"-n {n}"), "128x128 4 split-k:3:reduce-scatter")
+            kernel_of(
+                line.replace("-n 4", f"-n {n}"), config_of("128x128 4 split-k:3:reduce-scatter")
+            )
             for n in (4, 9)
         ]
         assert kernels[0].source == kernels[1].source
@@ -120,7 +119,7 @@ def test_the_batch_is_an_argument() -> None:
 )
 def test_kernels_compile_without_spills_or_waits_between_products(line: str, config: str) -> None:
     nvrtc_or_skip()
-    kernel = kernel_of(line, config)
+    kernel = kernel_of(line, config_of(config))
     usage = kernel_usage(kernel.source, DEFAULT_TARGET.arch)[kernel.symbol]
     assert not usage.spill_bytes
     assert not usage.is_serial
@@ -131,13 +130,4 @@ def test_every_planned_config_is_legal() -> None:
         configs = candidates.plan(spec_of(line), reading(line).epilogue, DEFAULT_TARGET)
         assert not isinstance(configs, Refusal), configs.reason
         for config in configs:
-            kernel_of(
-                line,
-                " ".join(
-                    [
-                        f"{config.block_m}x{config.block_n}",
-                        str(config.stages),
-                        str(config.partition),
-                    ]
-                ),
-            )
+            kernel_of(line, config)

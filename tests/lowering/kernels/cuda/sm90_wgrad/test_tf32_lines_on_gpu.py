@@ -18,6 +18,7 @@ from f32_wgrad_lines import (
     STRIDED,
     STRIDED_WINDOW,
     WINDOW,
+    config_text,
 )
 from family_problems import problem_of
 from split_f32 import result_of
@@ -51,12 +52,6 @@ CASES = [
 ]
 
 
-def text_of(config: str) -> str:
-    """The config of `TILE STAGES PARTITION`."""
-    tile, stages, partition = config.split()
-    return f"sm90_wgrad {tile} stages={stages} roles=4:8 cluster=1 partition={partition} blocks=132"
-
-
 def rounded(x: np.ndarray) -> np.ndarray:
     """To TF32: 10 bits behind the point."""
     bits = x.view(np.uint32)
@@ -69,7 +64,7 @@ def test_it_computes(line: str, config: str) -> None:
     for make in (small_integers, normals):
         lhs, rhs = (rounded(make(shape, "f32", i)) for i, shape in enumerate(problem.shapes[:2], 1))
         expected = torch_answer(problem, lhs, rhs)
-        found = result_of(line, text_of(config), lhs, rhs, tf32=True)
+        found = result_of(line, config_text(config), lhs, rhs, tf32=True)
         # Sums of tensor cores keep at least 24 bits, and cut the rest off.
         terms = lhs.size // lhs.shape[1]
         most = 0.0 if make is small_integers else 2 * UNIT * terms**0.5 * 4
@@ -82,7 +77,7 @@ def test_operands_are_rounded_to_the_nearest() -> None:
     for each in (lhs, rhs):  # Ties may go either way.
         bits = each.view(np.uint32)
         bits[bits & np.uint32(0x1FFF) == np.uint32(0x1000)] += np.uint32(1)
-    config = text_of("128x128 4 data-parallel")
+    config = config_text("128x128 4 data-parallel")
     found = result_of(ROWS, config, lhs, rhs, tf32=True)
     nearest = result_of(ROWS, config, rounded(lhs), rounded(rhs), tf32=True)
     np.testing.assert_array_equal(found, nearest)
@@ -94,10 +89,9 @@ def test_what_is_not_finite_stays_so(line: str) -> None:
     lhs, rhs = (normals(shape, "f32", i) for i, shape in enumerate(problem.shapes[:2], 1))
     for number, value in enumerate((np.inf, -np.inf, np.nan)):
         lhs.reshape(-1)[number * 1501] = value
-    lhs.view(np.uint32).reshape(-1)[3 * 1501] = (
-        0x7FFFFFFF  # the NaN that rounding would carry out of
-    )
+    # A NaN whose bits are those of a zero when a half of the last place is added.
+    lhs.view(np.uint32).reshape(-1)[3 * 1501] = 0x7FFFFFFF
     expected = torch_answer(problem, lhs, rhs)
-    found = result_of(line, text_of("128x64 4 split-k:3:reduce-scatter"), lhs, rhs, tf32=True)
+    found = result_of(line, config_text("128x64 4 split-k:3:reduce-scatter"), lhs, rhs, tf32=True)
     assert not np.isfinite(expected).all()
     np.testing.assert_array_equal(np.isfinite(found), np.isfinite(expected))
